@@ -79,6 +79,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
             Reason::ClusterUpgradeTimeout,
             Reason::OperatorsUpgradeTimeout,
             Reason::OperatorsJobFailed,
+            Reason::LeftSelection,
         ]
         .contains(&record.reason),
         _ => false,

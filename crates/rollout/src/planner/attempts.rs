@@ -380,6 +380,8 @@ fn revise(
         {
             let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Platform.index()] = None;
+            // Until the new update begins, this bounds how long an earlier one may still run.
+            record.since = now;
             record
         }
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {

@@ -112,7 +112,10 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
         Phase::PreActionDegraded => true,
         Phase::Failed => matches!(
             record.reason,
-            Reason::ClusterUpgradeTimeout | Reason::OperatorsUpgradeTimeout | Reason::OperatorsJobFailed
+            Reason::ClusterUpgradeTimeout
+                | Reason::OperatorsUpgradeTimeout
+                | Reason::OperatorsJobFailed
+                | Reason::LeftSelection
         ),
         // The hub may hold a later row than the one that is known to be written, if the response to its write was lost.
         Phase::Blocked => {

@@ -39,9 +39,48 @@ fn an_edit_repoints_an_initialized_cluster_with_a_fresh_clock_once_announced() {
         .record(record_of(&plan, "a").clone());
     let plan = planned(51, r2().timeouts(60, 60), announced.clone());
     assert_eq!(writes(&plan), ["update a/Platform Repoint"]);
-    assert_eq!(started(&plan), [50]);
+    assert_eq!(started(&plan), [51]);
     let plan = planned(109, r2().timeouts(60, 60), announced);
     assert_eq!(stand(&plan, "a").0, Phase::Initialized, "the clock is fresh");
+}
+
+#[test]
+fn an_edit_that_is_announced_late_takes_no_time_from_the_update() {
+    let asked = || r2().timeouts(60, 60);
+    let edited = || fleet().cluster("a").work(Step::Platform, work(0));
+    let plan = planned(50, asked(), edited().record(initialized()));
+    let draft = record_of(&plan, "a").clone();
+    assert_eq!(draft.stage(Stage::Platform), None, "no clock has begun");
+    // The hub rejects the row for longer than the time limit.
+    let rejected = edited().record(initialized()).draft(draft.clone());
+    let plan = planned(200, asked(), rejected);
+    assert_eq!(stand(&plan, "a").0, Phase::Initialized);
+    assert_eq!(writes(&plan), NOTHING);
+    let plan = planned(201, asked(), edited().record(draft));
+    assert_eq!(writes(&plan), ["update a/Platform Repoint"]);
+    assert_eq!(started(&plan), [201]);
+    assert_eq!(plan.wake_at, Some(at(261)));
+}
+
+#[test]
+fn an_old_update_that_began_before_a_second_edit_was_announced_is_finished_first() {
+    let asked = || policy().edited("r3", &[Step::Platform]).timeouts(60, 60);
+    let old = || work(50).revision("r2");
+    // It has been Initialized for longer than the time limit, because the first edit began a fresh clock.
+    let before = record(Phase::Initialized)
+        .revision("r2")
+        .stage(Stage::Platform, 50);
+    let edited = fleet().cluster("a").work(Step::Platform, old()).record(before);
+    let plan = planned(80, asked(), edited);
+    let draft = record_of(&plan, "a").clone();
+    let announced = fleet()
+        .cluster("a")
+        .work(Step::Platform, old().running())
+        .record(draft);
+    let plan = planned(81, asked(), announced);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "a").0, Phase::Partial);
+    assert_eq!(plan.wake_at, Some(at(110)));
 }
 
 #[test]

@@ -415,6 +415,8 @@ pub(super) struct Facts {
     pub created: BTreeMap<Key, Created>,
     /// When the work of an attempt was first sent, or announced by a row if an earlier one is changed in place.
     pub began: BTreeMap<Key, Duration>,
+    /// When a creation that was refused was first sent: by what it would have created, and the start that it names.
+    pub refused: BTreeMap<(Key, String), Duration>,
     /// What a work was created as, by UID of the work.
     pub keys: BTreeMap<String, Key>,
     /// Who deleted which work, by UID of the work.
@@ -470,6 +472,7 @@ impl Facts {
         earlier.writes = self.writes;
         earlier.lists = std::mem::take(&mut self.lists);
         earlier.requests = std::mem::take(&mut self.requests);
+        earlier.refused = std::mem::take(&mut self.refused);
         earlier.checked = std::mem::take(&mut self.checked);
         earlier.violations = std::mem::take(&mut self.violations);
         earlier.keep_ends(self);
@@ -477,7 +480,7 @@ impl Facts {
     }
 
     /// What agents have reported as ended stays so: replicas have read it, and may have acted on it just before the storage went
-    /// back.
+    /// back. A cluster that was registered anew has begun anew, although the hub does not know of it any more.
     fn keep_ends(&mut self, later: &mut Self) {
         for (uid, upgrade) in &mut self.upgrades {
             for (step, end) in later.upgrades.remove(uid).unwrap_or_default().ends {
@@ -485,7 +488,9 @@ impl Facts {
             }
         }
         for (name, cluster) in &mut self.clusters {
-            for (version, since) in later.clusters.remove(name).unwrap_or_default().done {
+            let known = later.clusters.remove(name).unwrap_or_default();
+            cluster.was_deleted |= known.was_deleted;
+            for (version, since) in known.done {
                 cluster.done.entry(version).or_insert(since);
             }
         }

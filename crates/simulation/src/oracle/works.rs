@@ -11,9 +11,10 @@ use api::time::parse_rfc3339;
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
+use super::deadlines::wall;
 use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, Upgrade, label, text};
 use super::rule::Rule;
-use crate::actor::Role;
+use crate::actor::{Role, Sender};
 
 /// A work as far as rules depend on it.
 pub(super) struct Work {
@@ -198,6 +199,9 @@ impl Facts {
             self.works.remove(&uid);
             return;
         }
+        // An action runs once, whatever somebody writes into its status afterwards.
+        let is_over =
+            work.step == Some(Step::PreAction) && self.works.get(&uid).is_some_and(|known| !known.goes_on);
         let running = Running {
             name: work.name.clone(),
             owner: work.uid.clone(),
@@ -205,7 +209,7 @@ impl Facts {
             revision: work.revision.clone(),
             retry: work.retry.clone(),
             target: work.target.clone(),
-            goes_on: !work.is_done() && !change.after.is_deleting,
+            goes_on: !is_over && !work.is_done() && !change.after.is_deleting,
         };
         self.works.insert(uid, running);
     }
@@ -279,27 +283,57 @@ impl Facts {
 
     /// The work of an attempt is there. One that is created again keeps its clock, unless its cluster was away. If the row of
     /// that cluster is still there, nobody who leads later can tell that it was away: then the clock of the row goes on.
+    ///
+    /// The clock runs from the first try with this start on, even if the hub refused that one: a cluster whose work the hub never
+    /// takes must not hold its slot for ever.
     fn begins(&mut self, work: &Work) {
-        let sent = self.sent();
         let changed = self.clusters.get(&work.cluster).map(|cluster| cluster.changed);
+        let tried = self.refused.get(&(work.key(), work.started.clone()));
+        let tried = tried.filter(|tried| changed.is_none_or(|changed| **tried > changed));
+        let first = tried.copied().unwrap_or_else(|| self.sent());
         let goes_on = self.has_start_of_row(work);
-        let began = self.began.entry(work.key()).or_insert(sent);
+        let began = self.began.entry(work.key()).or_insert(first);
         if changed.is_some_and(|changed| *began < changed) && !goes_on {
-            *began = sent;
+            *began = first;
         }
     }
 
-    /// Whether a work has the start that the row of its attempt on the hub gives to a step that is not over.
+    /// Notes a creation that was refused: the log will not tell it.
+    pub(super) fn refused_work(&mut self, sender: &Sender, body: &[u8]) {
+        let work: Value = serde_json::from_slice(body).unwrap_or_default();
+        let note = |field: &str, name: &str| {
+            let notes = work.pointer(field);
+            let found = notes.and_then(|notes| notes.get(name)).and_then(Value::as_str);
+            found.unwrap_or_default().to_owned()
+        };
+        let (labels, annotations) = ("/metadata/labels", "/metadata/annotations");
+        let key = (
+            note(labels, LABEL_MCU_UID),
+            text(&work, "/metadata/namespace").to_owned(),
+            text(&work, "/metadata/name").to_owned(),
+            note(annotations, ANNOTATION_REVISION),
+            note(annotations, ANNOTATION_ATTEMPT),
+        );
+        let started = note(annotations, ANNOTATION_STARTED_AT);
+        self.refused.entry((key, started)).or_insert(sender.at);
+    }
+
+    /// Whether a work has the start that the row of its attempt on the hub gives to a step that is not over. A row that only a
+    /// rejected report still has is of the time before the cluster was away, and so is its start.
     fn has_start_of_row(&self, work: &Work) -> bool {
-        let record = self
-            .upgrades
-            .get(&work.uid)
-            .and_then(|upgrade| upgrade.records.get(&work.cluster));
-        let is_of_it = |row: &&Row| row.revision == work.revision && row.retry == work.retry;
-        let Some(row) = record.and_then(Record::row).filter(is_of_it) else {
+        let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return false;
         };
         let started = parse_rfc3339(&work.started);
+        if upgrade.has_former_row(&work.cluster) {
+            let cluster = self.clusters.get(&work.cluster);
+            return cluster.is_some_and(|one| started.is_some_and(|at| at < wall(one.changed)));
+        }
+        let is_of_it = |row: &&Row| row.revision == work.revision && row.retry == work.retry;
+        let record = upgrade.records.get(&work.cluster);
+        let Some(row) = record.and_then(Record::row).filter(is_of_it) else {
+            return false;
+        };
         let mut open = row.steps.iter().filter(|step| step.outcome.is_empty());
         started.is_some() && open.any(|step| parse_rfc3339(&step.started) == started)
     }
