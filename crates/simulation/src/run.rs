@@ -427,7 +427,7 @@ impl Run {
         self.swept().await?;
         self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds))
             .await?;
-        if self.options.restart {
+        if self.options.restart && !self.oracle.has_block_by_memory() {
             self.machines.restart_all()?;
             self.still(Rule::Restart, RESTART).await?;
         }

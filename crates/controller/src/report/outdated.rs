@@ -12,7 +12,7 @@ use rollout::Record;
 
 use super::row::Row;
 use super::rows::Rows;
-use super::shard::{Outdated, ReportShard, ShardWrite};
+use super::shard::ShardWrite;
 
 impl Rows {
     /// Number of clusters without a row that hold slots by a row that the hub may have.
@@ -119,17 +119,6 @@ impl Rows {
             !shards.is_empty()
         });
     }
-}
-
-/// The record by which a cluster without a row in `shard` holds a slot on the hub: a lower shard may still have it.
-pub(super) fn slot_below(
-    outdated: &Outdated,
-    shards: &[ReportShard],
-    cluster: &str,
-    shard: usize,
-) -> Option<Arc<Record>> {
-    let mut lower = outdated.get(cluster)?.range(..shard).rev();
-    lower.find_map(|(number, record)| record.clone().filter(|_| shards[*number].may_exist()))
 }
 
 /// The record if it holds a slot.

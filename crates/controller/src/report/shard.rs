@@ -243,3 +243,14 @@ pub(super) type Refusals = BTreeMap<Arc<str>, Refused>;
 
 /// Shards in which the hub may still hold an outdated row, by cluster. If that row may hold a slot, its record.
 pub(super) type Outdated = BTreeMap<Arc<str>, BTreeMap<usize, Option<Arc<Record>>>>;
+
+/// The record by which a cluster without a row in `shard` holds a slot on the hub: a lower shard may still have it.
+pub(super) fn slot_below(
+    outdated: &Outdated,
+    shards: &[ReportShard],
+    cluster: &str,
+    shard: usize,
+) -> Option<Arc<Record>> {
+    let mut lower = outdated.get(cluster)?.range(..shard).rev();
+    lower.find_map(|(number, record)| record.clone().filter(|_| shards[*number].may_exist()))
+}

@@ -3,6 +3,7 @@
 
 use observe::index::Uid;
 use resolve::origin::Origin;
+use rollout::Phase;
 
 use crate::apply::{Write, WriteJob};
 use crate::state::context::State;
@@ -97,8 +98,8 @@ impl State {
         (jobs, reports)
     }
 
-    /// False only if the upgrade with this namespace and name is known not to concern the cluster. Then it
-    /// will never take over a work that an earlier upgrade with its name has left there.
+    /// False only if the upgrade with this namespace and name is known not to concern the cluster, or to be
+    /// blocked there. Then it does not take over a work that an earlier upgrade with its name has left there.
     #[must_use]
     pub fn may_take_over(&self, upgrade: &str, cluster: &str) -> bool {
         let known = self.upgrades.values().find(|entry| *entry.key == *upgrade);
@@ -108,7 +109,10 @@ impl State {
                 return archive.may_select(&entry.namespace, cluster, &self.index, bindings);
             }
             let last_reconcile = entry.last_reconcile.is_some() && entry.spec.is_ok();
-            let concerns = entry.selected.clusters.contains_key(cluster) || entry.rows.get(cluster).is_some();
+            let row = entry.rows.get(cluster);
+            let is_blocked = row.is_some_and(|row| row.record.phase == Phase::Blocked);
+            let is_known = entry.selected.clusters.contains_key(cluster) || row.is_some();
+            let concerns = is_known && !is_blocked;
             !last_reconcile || concerns || entry.origin != Origin::Own || entry.selected.clusters.is_empty()
         })
     }

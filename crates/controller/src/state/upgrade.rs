@@ -78,7 +78,8 @@ pub struct UpgradeEntry {
     pub selected_at: u64,
     /// Since when clusters of the fleet are no longer selected.
     pub left: AHashMap<Arc<str>, DateTime<Utc>>,
-    /// Clusters that left the selection while this process ran. Late works there are deleted together with the upgrade.
+    /// Clusters that left the selection while this process ran, or may do so unseen. Late works there are deleted together
+    /// with the upgrade.
     pub former: AHashSet<Arc<str>>,
     /// What the Selected condition says in addition to the number of clusters.
     pub notes: Vec<String>,
@@ -247,6 +248,10 @@ impl UpgradeEntry {
     /// Starts a term: records come from the hub, and no writes are running. Writes of an earlier term without a response
     /// may still take effect, so they are kept.
     pub fn begin_term(&mut self) {
+        // Rows that no report has are lost now. If their clusters leave before the selection is known again, nothing else
+        // tells that their works are the upgrade's.
+        let unwritten = self.rows.all().iter().filter(|(_, row)| row.written.is_none());
+        self.former.extend(unwritten.map(|(name, _)| Arc::clone(name)));
         self.rows.restart();
         if let Some(archive) = &mut self.archive {
             archive.begin_term();

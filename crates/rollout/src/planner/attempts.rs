@@ -17,6 +17,10 @@ use crate::planner::wording::{cut, start_of};
 /// non-atomically, so it can be missing for a moment (`docs/design/rules.md#leave-debounce`).
 pub const LEAVE_DEBOUNCE: TimeDelta = TimeDelta::seconds(5);
 
+/// How far in the future the start of a step may be without being changed or told. The clocks of two leaders that are
+/// trusted differ by less, and so do two readings of one that is not.
+pub(crate) const TOLERATED_LEAD: TimeDelta = TimeDelta::minutes(1);
+
 /// True when operations may rely on the record's attempt: it is written, or there are at most works of a first attempt.
 pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
     match cluster.written.as_deref() {
@@ -143,7 +147,7 @@ fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now
         let work = work_with_evidence(cluster, record, step);
         let slot = &mut record.stages[Stage::from(step).index()];
         if let Some(work) = work {
-            slot.get_or_insert(StepRecord::started(work.started.min(now)));
+            slot.get_or_insert(StepRecord::started(recorded_start(work, now)));
         }
         if step < latest
             && let Some(stage) = slot
@@ -206,6 +210,16 @@ pub(crate) fn clock(work: &Work, record: &Record, step: Step) -> DateTime<Utc> {
         .stage(step.into())
         .filter(|_| work.attempt == record.attempt);
     recorded.map_or(work.started, |stage| stage.started)
+}
+
+/// The start that is recorded for the step of a work: that of the work, because a record whose start differs is not about
+/// this work any more after an edit. A start that is far in the future counts as now, because agents can edit their works.
+pub(crate) fn recorded_start(work: &Work, now: DateTime<Utc>) -> DateTime<Utc> {
+    if work.started > now + TOLERATED_LEAD {
+        now
+    } else {
+        work.started
+    }
 }
 
 /// The start of the soak as noted on the work of a step. A note older than the step's clock belongs to an earlier

@@ -3,16 +3,14 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use crate::model::{
     ActionCounts, Cluster, ClusterState, FutureStarts, Hold, Outcome, Outlook, Phase, Policy, Reason, Record,
     RivalHold, Selection, Stage, StallReason, Step, StepWork, Summary,
 };
+use crate::planner::attempts::TOLERATED_LEAD;
 use crate::planner::slots::{Canaries, Slots};
-
-/// How far in the future a recorded start may be without being told.
-const TOLERATED_LEAD: TimeDelta = TimeDelta::minutes(1);
 
 pub(crate) fn summarize(slots: &Slots, fleet: &[(&Cluster, &ClusterState)]) -> Summary {
     let mut summary = Summary {

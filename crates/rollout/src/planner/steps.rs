@@ -257,15 +257,14 @@ impl ClusterEvaluator<'_> {
     pub(crate) fn note_work(&mut self, step: Step, work: &Work) {
         let stage = Stage::from(step);
         let known = self.out.record.stage(stage);
-        // Within an attempt a clock never moves, whatever a work says later, because agents can edit their works. A
-        // clock never begins later than now.
+        // Within an attempt a clock never moves, whatever a work says later, because agents can edit their works.
         let same = work.attempt == self.out.record.attempt;
         let keeps = |known: &StepRecord| same || known.started == work.started;
         if known.is_some_and(|known| keeps(known) && (known.applied.is_some() || !work.applied)) {
             return;
         }
         let now = self.now;
-        let started = work.started.min(now);
+        let started = attempts::recorded_start(work, now);
         let stage = self.stage(stage, started);
         if !keeps(stage) {
             *stage = StepRecord::started(started);

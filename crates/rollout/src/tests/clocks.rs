@@ -116,6 +116,32 @@ fn a_start_in_the_future_is_put_on_record_as_now() {
     assert_eq!(plan.wake_at, Some(at(20 + 3 * 3600)));
 }
 
+/// The leader that created the work had another clock, or does not trust its own, which may then go back a little.
+#[test]
+fn a_start_up_to_a_minute_ahead_is_put_on_record_as_the_work_has_it() {
+    for (started, recorded) in [(21, 21), (80, 80), (81, 20)] {
+        let adopted = fleet().cluster("a").work(Step::Platform, work(started).running());
+        let plan = planned(20, policy(), adopted);
+        let stage = record_of(&plan, "a").stage(Stage::Platform).copied();
+        assert_eq!(stage.map(|stage| stage.started), Some(at(recorded)), "{started}");
+        assert_eq!(plan.wake_at, Some(at(recorded + 3 * 3600)), "{started}");
+    }
+}
+
+#[test]
+fn an_action_whose_start_was_a_little_ahead_is_not_repeated_by_an_edit_of_another_step() {
+    let asked = || policy().pre_action();
+    let edited = || asked().edited("r2", &[Step::Platform]);
+    let started = || fleet().cluster("a").work(Step::PreAction, work(21).running());
+    let plan = planned(20, asked(), started());
+    let adopted = started().record(record_of(&plan, "a").clone());
+    let plan = planned(30, edited(), adopted);
+    let announced = started().record(record_of(&plan, "a").clone());
+    let plan = planned(31, edited(), announced);
+    assert_eq!(writes(&plan), Vec::<String>::new());
+    assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::Running));
+}
+
 #[test]
 fn a_start_that_is_edited_later_neither_moves_the_deadline_nor_the_record() {
     for edited in [1_000_000, 90, -1_000_000] {

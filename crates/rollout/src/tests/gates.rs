@@ -1,9 +1,7 @@
 //! Which clusters may start: slots, canaries, failures, eligibility, rivals, foreign works.
 
 use super::{planned, record_of, stand, writes};
-use crate::model::{
-    Busy, Fleet, Limit, Outcome, Phase, Reason, RivalHold, Stage, StallReason, Step, StepWork,
-};
+use crate::model::{Busy, Fleet, Limit, Phase, Reason, RivalHold, Stage, StallReason, Step, StepWork};
 use crate::planner::plan;
 use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, work};
 
@@ -111,26 +109,6 @@ fn a_failure_frees_its_slot_only_when_it_is_written() {
     let plan = planned(60, policy().max_concurrency(1).timeouts(60, 60), failing);
     assert_eq!(stand(&plan, "dev1").0, Phase::Failed);
     assert!(plan.clusters[0].urgent);
-    assert_eq!(writes(&plan), NOTHING);
-    assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
-}
-
-#[test]
-fn a_failure_of_an_earlier_life_frees_no_slot_for_one_that_is_not_written() {
-    let failed = |start| {
-        record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout).done(
-            Stage::Platform,
-            start,
-            Outcome::Failed,
-        )
-    };
-    let anew = fleet()
-        .cluster("dev1")
-        .work(Step::Platform, work(50))
-        .record(failed(0))
-        .draft(failed(50))
-        .cluster("dev2");
-    let plan = planned(60, policy().max_concurrency(1), anew);
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
 }

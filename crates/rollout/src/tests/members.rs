@@ -3,7 +3,7 @@
 use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
-use crate::model::{Busy, Phase, Reason, Stage, Step, StepWork};
+use crate::model::{Busy, Outcome, Phase, Reason, Stage, Step, StepWork};
 use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -374,4 +374,43 @@ fn a_cluster_is_contested_while_a_work_of_somebody_else_is_in_its_way() {
     assert!(is_contested(StepWork::Rival { terminating: false }));
     assert!(!is_contested(StepWork::Absent));
     assert!(!is_contested(StepWork::Unconfirmed));
+}
+
+#[test]
+fn a_cluster_that_fails_because_it_left_frees_its_slot_only_when_that_is_written() {
+    let left = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0))
+        .cluster("b");
+    let asked = policy()
+        .edited("r2", &[Step::Operators])
+        .operators()
+        .max_concurrency(1);
+    let plan = planned(11, asked, left);
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::LeftSelection));
+    assert!(plan.clusters[0].urgent);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+}
+
+#[test]
+fn a_failure_of_an_earlier_life_frees_no_slot_for_one_that_is_not_written() {
+    let failed = |start| {
+        record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout).done(
+            Stage::Platform,
+            start,
+            Outcome::Failed,
+        )
+    };
+    let anew = fleet()
+        .cluster("dev1")
+        .work(Step::Platform, work(50))
+        .record(failed(0))
+        .draft(failed(50))
+        .cluster("dev2");
+    let plan = planned(60, policy().max_concurrency(1), anew);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
 }

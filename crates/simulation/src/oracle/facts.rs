@@ -385,6 +385,8 @@ pub(super) struct Created {
     pub at: Duration,
     /// When it was deleted, and by whom.
     pub deleted: Option<(Duration, Option<Role>)>,
+    /// Whoever created it may not have heard that its cluster was registered anew shortly before.
+    pub is_unheard: bool,
 }
 
 /// A work of a step that holds a slot.

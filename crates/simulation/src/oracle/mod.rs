@@ -174,6 +174,12 @@ impl Oracle {
         self.with(|facts| facts.waits_for_another(uid))
     }
 
+    /// Whether a cluster is blocked only by what a replica remembers, and one that starts anew may not know.
+    #[must_use]
+    pub fn has_block_by_memory(&self) -> bool {
+        self.with(|facts| facts.has_block_by_memory())
+    }
+
     /// Whether every cluster of an upgrade is complete or runs something newer.
     #[must_use]
     pub fn waits_for_ever(&self, uid: &str) -> bool {

@@ -288,6 +288,28 @@ impl Facts {
     }
 }
 
+impl Facts {
+    /// Whether a cluster that was registered anew is blocked only because the controller remembers a row from before. The
+    /// claim of the cluster allows its update, and a replica that starts anew may find no such row any more.
+    pub(super) fn has_block_by_memory(&self) -> bool {
+        let is_allowed = |name: &str, target: Version| {
+            let anew = self.clusters.get(name).filter(|cluster| cluster.was_deleted);
+            let claimed = anew.and_then(|cluster| cluster.versions.last());
+            claimed.is_some_and(|(_, claimed)| *claimed <= target)
+        };
+        let is_blocked = |row: &Row| row.phase == "Blocked" && row.reason == "NewerThanTarget";
+        let mut upgrades = self.upgrades.values().filter(|upgrade| !upgrade.is_gone);
+        upgrades.any(|upgrade| {
+            let target = upgrade.generations.last();
+            let Some(target) = target.and_then(|spec| version(&spec.version)) else {
+                return false;
+            };
+            let mut records = upgrade.records.iter();
+            records.any(|(name, record)| record.row().is_some_and(is_blocked) && is_allowed(name, target))
+        })
+    }
+}
+
 /// Whether an upgrade's rows are all over, or say that they need a human for a reason that stays.
 impl Upgrade {
     pub(super) fn waits_for_ever(&self) -> bool {

@@ -292,8 +292,10 @@ impl Facts {
         let tried = tried.filter(|tried| changed.is_none_or(|changed| **tried > changed));
         let first = tried.copied().unwrap_or_else(|| self.sent());
         let goes_on = self.has_start_of_row(work);
+        let earlier = self.created.get(&work.key());
+        let is_anew = earlier.is_some_and(|created| created.is_unheard);
         let began = self.began.entry(work.key()).or_insert(first);
-        if changed.is_some_and(|changed| *began < changed) && !goes_on {
+        if (is_anew || changed.is_some_and(|changed| *began < changed)) && !goes_on {
             *began = first;
         }
     }
@@ -338,6 +340,16 @@ impl Facts {
         started.is_some() && open.any(|step| parse_rfc3339(&step.started) == started)
     }
 
+    /// Whether a work is the first one since its cluster was registered anew, at `changed`, and whoever created it may not have
+    /// heard of that yet. When it hears of that, it begins anew.
+    fn is_unheard(&self, work: &Work, changed: Duration) -> bool {
+        let cluster = self.clusters.get(&work.cluster);
+        let was_away = cluster.is_some_and(|cluster| cluster.was_deleted);
+        let earlier = self.created.get(&work.key());
+        let is_first = earlier.is_none_or(|created| created.at < changed);
+        was_away && is_first && self.sent() < changed + DEAF
+    }
+
     fn created(&mut self, work: &Work) {
         self.begins(work);
         let sent = self.sent();
@@ -349,8 +361,9 @@ impl Facts {
         let earlier = self
             .created
             .get(&work.key())
-            .filter(|created| created.at > changed)
+            .filter(|created| created.at > changed && !created.is_unheard)
             .cloned();
+        let is_unheard = self.is_unheard(work, changed);
         // Whoever else deleted it wants it again if its step is not over. A request that was under way before the deletion
         // cannot be called back.
         let is_repeat = match earlier.map(|created| created.deleted) {
@@ -375,7 +388,12 @@ impl Facts {
             )
         });
         let at = if is_former { changed } else { self.now };
-        self.created.insert(work.key(), Created { at, deleted: None });
+        let created = Created {
+            at,
+            deleted: None,
+            is_unheard,
+        };
+        self.created.insert(work.key(), created);
         let selected = self
             .upgrades
             .get(&work.uid)

@@ -90,6 +90,30 @@ fn an_upgrade_that_is_deleted_cleans_up_where_it_has_been_and_nowhere_else() {
     assert_eq!(observation.unaccounted, ["a".into()]);
 }
 
+/// The hub holds no row of a start when a new term begins, and the cluster leaves before its selection is known again.
+#[test]
+fn an_upgrade_that_is_deleted_cleans_up_where_it_had_started_in_an_earlier_term() {
+    let mut index = index(&["a", "b"]);
+    let mut entry = upgrade("mine", &["b"]).entry(&index);
+    note(&mut entry, "b", record(Phase::Initialized));
+    entry.begin_term();
+    for (cluster, version) in [("a", 5), ("b", 6)] {
+        index.work(
+            &Change::Applied(work(cluster, Step::Platform, "mine", version)),
+            at(0),
+        );
+    }
+    let mut deleted = Given {
+        deleting: true,
+        ..upgrade("mine", &[])
+    }
+    .entry(&index);
+    deleted.former.clone_from(&entry.former);
+    let observation = seen(&deleted, Vec::new(), &mut index, at(0));
+    assert_eq!(names(&observation.fleet), ["b"]);
+    assert_eq!(observation.unaccounted, ["a".into()]);
+}
+
 #[test]
 fn a_canary_that_left_stays_one() {
     let mut index = index(&["a"]);

@@ -1,5 +1,5 @@
 use chrono::{DateTime, Utc};
-use rollout::testing::at;
+use rollout::testing::{at, record};
 use serde_json::json;
 
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
@@ -7,7 +7,7 @@ use observe::index::Change;
 use serde_json::Value;
 
 use super::*;
-use crate::fixture::{context, settings, upgrade, work};
+use crate::fixture::{context, note, settings, upgrade, work};
 use crate::state::orphans::keeps_cluster_version;
 use crate::state::orphans::{ExistingUpgrades, SWEEP_AFTER, evaluate};
 
@@ -164,6 +164,9 @@ fn an_upgrade_takes_over_what_one_of_its_name_left_only_in_its_own_clusters() {
         entry.last_reconcile = Some((Instant::now(), Duration::ZERO));
         assert!(state.may_take_over("ns/u1", "c1"));
         assert!(!state.may_take_over("ns/u1", "c2"));
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        note(entry, "c1", record(Phase::Blocked));
+        assert!(!state.may_take_over("ns/u1", "c1"), "it does not start there");
         let entry = state.upgrades.get_mut("u1").unwrap();
         entry.origin = Origin::Restored(Arc::from("hold"));
         assert!(
