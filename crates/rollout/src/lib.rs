@@ -19,4 +19,4 @@ pub mod testing;
 mod tests;
 
 pub use model::*;
-pub use planner::{is_newer, plan};
+pub use planner::{is_newer, is_version, plan};

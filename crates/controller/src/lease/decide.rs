@@ -159,6 +159,8 @@ pub struct Candidate {
     timing: Timing,
     view: LeaseView,
     held: Option<Held>,
+    /// The renewal time of the last record that we have sent.
+    renewed: Option<Timestamp>,
     /// The view is the latest one, so a guarded write may succeed.
     fresh: bool,
     /// A watch reports every change of the Lease, so polling is not needed.
@@ -178,6 +180,7 @@ impl Candidate {
             timing,
             view: LeaseView::Unknown,
             held: None,
+            renewed: None,
             fresh: false,
             watching: false,
             wake: None,
@@ -253,7 +256,7 @@ impl Candidate {
     }
 
     /// The write that acquires or renews the lease, based on the last view.
-    fn claim(&self, wall: Timestamp) -> Next {
+    fn claim(&mut self, wall: Timestamp) -> Next {
         let mut record = LeaseRecord {
             holder: self.identity.clone(),
             duration: self.timing.lease_duration,
@@ -261,17 +264,21 @@ impl Candidate {
             renew_time: Some(wall),
             transitions: 0,
         };
-        let LeaseView::Present { seen, .. } = &self.view else {
-            return if matches!(self.view, LeaseView::Unknown) {
-                Next::Read
-            } else {
-                Next::Create(record)
-            };
+        let seen = match &self.view {
+            LeaseView::Unknown => return Next::Read,
+            LeaseView::Absent { .. } => None,
+            LeaseView::Present { seen, .. } => Some(seen),
+        };
+        // Others recognize a renewal by its record. One that they know must not be repeated, neither by a clock that was set
+        // back nor after the storage of the hub went back, which shows an earlier record of ours again.
+        let own = seen.filter(|seen| seen.record.holder == self.identity);
+        let last = own.and_then(|own| own.record.renew_time).max(self.renewed);
+        record.renew_time = last.map(|last| last + RENEWAL_STEP).max(Some(wall));
+        self.renewed = record.renew_time;
+        let Some(seen) = seen else {
+            return Next::Create(record);
         };
         if seen.record.holder == self.identity {
-            // Others recognize a renewal by its record. A clock that was set back must not repeat one that they know.
-            let least = seen.record.renew_time.map(|last| last + RENEWAL_STEP);
-            record.renew_time = least.max(Some(wall));
             record.acquire_time = seen.record.acquire_time.or(Some(wall));
             record.transitions = seen.record.transitions;
         } else {

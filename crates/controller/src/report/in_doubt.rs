@@ -21,7 +21,10 @@ impl Rows {
     pub(super) fn note_in_doubt(&mut self, due: &ShardWrite) {
         let in_doubt = &mut self.shards[due.shard].in_doubt;
         let before = in_doubt.len();
-        for (cluster, record) in &due.records {
+        let former = due.former.iter();
+        let former = former.filter_map(|(cluster, record)| Some((cluster, record.as_ref()?)));
+        let records = due.records.iter().map(|(cluster, record)| (cluster, record));
+        for (cluster, record) in records.chain(former) {
             if record.phase.holds_slot()
                 && let Some(row) = self.by_cluster.get_mut(cluster)
             {

@@ -354,6 +354,7 @@ impl Rows {
                 records: Vec::with_capacity(entry.members),
                 in_doubt: entry.in_doubt.len(),
                 unproven: Vec::new(),
+                former: Vec::new(),
                 more: false,
             });
         }
@@ -408,6 +409,7 @@ impl Rows {
             return;
         }
         self.forget_outdated(&due);
+        self.wrote_former(due.shard, due.former);
         for (cluster, record) in due.records {
             self.refusals.remove(&cluster);
             if let Some(row) = self.by_cluster.get_mut(&cluster)
@@ -415,6 +417,22 @@ impl Rows {
             {
                 row.stored = Some(Arc::clone(&record));
                 row.written = Some(record);
+            }
+        }
+    }
+
+    /// Records that the hub holds rows in the form that it accepted last, or not at all (`None`). What it held before may
+    /// have been later: the write of an earlier term that was carried out late, or an edit. Without a row in this shard, the
+    /// one that a lower shard may still have counts as before.
+    fn wrote_former(&mut self, shard: usize, former: Vec<(Arc<str>, Option<Arc<Record>>)>) {
+        for (cluster, record) in former {
+            let lower = self.outdated.get(&cluster).map(|shards| shards.range(..shard));
+            let is_below = lower.is_some_and(|mut shards| shards.next().is_some());
+            if let Some(row) = self.by_cluster.get_mut(&cluster)
+                && row.shard == shard
+                && (record.is_some() || !is_below)
+            {
+                row.written = record;
             }
         }
     }

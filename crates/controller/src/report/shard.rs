@@ -165,6 +165,9 @@ pub struct ShardWrite {
     pub(super) in_doubt: usize,
     /// The records among them that the hub has not accepted before.
     pub(super) unproven: Vec<(Arc<str>, Arc<Record>)>,
+    /// The rows that are sent in the form that the hub accepted last, or left out if it never accepted one (`None`),
+    /// because their records are rejected or wait for the next step of a search.
+    pub(super) former: Vec<(Arc<str>, Option<Arc<Record>>)>,
     /// Some rows are left for the next write.
     pub(super) more: bool,
 }
@@ -188,6 +191,7 @@ impl ShardWrite {
             if let Some(stored) = &row.stored {
                 self.push(cluster, ReportLine::Made(Box::new(to_row(cluster, row, stored))));
             }
+            self.former.push((Arc::clone(cluster), row.stored.clone()));
             return;
         }
         let line = match &row.original {

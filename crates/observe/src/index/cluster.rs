@@ -12,6 +12,7 @@ use api::text::visible;
 use api::time::to_chrono;
 use api::views::{ManagedCluster, condition};
 use chrono::{DateTime, Utc};
+use rollout::is_version;
 
 use super::intern::Pool;
 
@@ -45,7 +46,7 @@ pub struct ClusterView {
     pub hub: bool,
     /// Product from the claim or, without it, the label.
     pub product: Option<Arc<str>>,
-    /// OpenShift version from the claim or, without it, the label; empty if unknown.
+    /// OpenShift version from the claim or, without it, the label; empty if unknown, or if that is no version.
     pub version: Arc<str>,
     /// The error if the object cannot be read.
     pub unreadable: Option<Arc<str>>,
@@ -125,9 +126,11 @@ impl ClusterView {
                     .get(LABEL_LOCAL_CLUSTER)
                     .is_some_and(|value| value != "false"),
             product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(&visible(product))),
-            version: pool.share(&visible(
-                fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION).unwrap_or_default(),
-            )),
+            version: pool.share(
+                fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION)
+                    .filter(|claim| is_version(claim))
+                    .unwrap_or_default(),
+            ),
             unreadable: unreadable.map(|error| pool.share(&visible(error))),
             labels: labels
                 .iter()

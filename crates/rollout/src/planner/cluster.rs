@@ -195,9 +195,28 @@ impl ClusterEvaluator<'_> {
         self.clean_up_finished();
     }
 
+    /// The step that the cluster is in is looked at again when its time is over.
+    fn wake_at_deadline(&mut self) {
+        let step = match self.out.record.phase {
+            Phase::PreAction => Step::PreAction,
+            Phase::Initialized | Phase::Partial => Step::Platform,
+            Phase::Operators => Step::Operators,
+            Phase::PostAction => Step::PostAction,
+            _ => return,
+        };
+        let stage = self.out.record.stage(step.into());
+        let started = stage
+            .filter(|stage| stage.outcome.is_none())
+            .map(|stage| stage.started);
+        if let Some(started) = started {
+            self.wake_at(started + self.policy.timeout(step));
+        }
+    }
+
     /// Waits until it is known whether a start of an earlier revision was carried out. If it was, the cluster
     /// continues from there; otherwise it is queued again.
-    fn wait_for_answer(&mut self) {
+    pub(crate) fn wait_for_answer(&mut self) {
+        self.wake_at_deadline();
         if !self.cluster.is_in_doubt() {
             return;
         }
@@ -300,6 +319,9 @@ impl ClusterEvaluator<'_> {
         let Some(work) = attempts::work_with_evidence(self.cluster, &self.out.record, step) else {
             if self.cluster.step_work(step).is_unreadable() && self.holds {
                 self.wait_for_unreadable(step);
+            } else if !selected && step == Step::Operators {
+                // The work of its operators is gone, and it gets neither that step of the new spec nor its revision.
+                self.end_without(step);
             } else {
                 self.queue_again();
             }
@@ -322,7 +344,13 @@ impl ClusterEvaluator<'_> {
         }
     }
 
+    /// Queues the cluster again for the new revision. If its next step may be on its way, it waits for that answer first:
+    /// in a new attempt that step's work would count as a leftover, which holds no slot.
     fn queue_again(&mut self) {
+        if self.cluster.awaits_start() && self.out.record.phase != Phase::Failed {
+            self.wait_for_answer();
+            return;
+        }
         let record = Record::clone(&self.out.record);
         let queued = attempts::queued_again(self.cluster, record, self.policy, self.now);
         self.out.record = Arc::new(queued);

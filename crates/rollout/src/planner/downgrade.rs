@@ -2,6 +2,12 @@
 
 use crate::model::{Policy, Step};
 
+/// True when a text is a version that can be compared with others.
+#[must_use]
+pub fn is_version(text: &str) -> bool {
+    semver::Version::parse(text).is_ok()
+}
+
 /// True when a version is newer than the target in semantic version order: a pre-release precedes its release, and
 /// build metadata does not count. False when one of them is unknown or not a version, because they cannot be compared
 /// then.

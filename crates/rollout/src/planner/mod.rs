@@ -23,7 +23,7 @@ use crate::planner::cluster::{Evaluation, NextStep, evaluate};
 use crate::planner::slots::{Slots, is_repeat};
 use crate::planner::takeover::superseded;
 
-pub use downgrade::is_newer;
+pub use downgrade::{is_newer, is_version};
 
 /// Plans the next writes. The same input gives the same plan.
 pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {

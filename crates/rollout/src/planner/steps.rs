@@ -55,8 +55,9 @@ impl ClusterEvaluator<'_> {
     }
 
     /// Fails a cluster that left the selection before the spec got this step. Within the debounce time it only waits,
-    /// because it may come back.
-    fn end_without(&mut self, step: Step) {
+    /// because it may come back. So it does while a creation may still begin the step: the cluster must not have failed
+    /// already when the step then runs.
+    pub(crate) fn end_without(&mut self, step: Step) {
         let Selection::Left(since) = self.cluster.selection else {
             return;
         };
@@ -64,6 +65,10 @@ impl ClusterEvaluator<'_> {
         if self.now < until {
             self.wake_at(until);
             self.wait(Reason::LeftSelection, "The cluster is no longer selected");
+            return;
+        }
+        if self.cluster.awaits_start() {
+            self.wait_for_answer();
             return;
         }
         let text = format!(

@@ -118,6 +118,43 @@ fn a_leaver_is_not_given_the_operators_of_a_spec_that_changed_since() {
     }
 }
 
+/// Somebody has deleted the work.
+#[test]
+fn a_leaver_without_the_work_of_its_operators_is_given_no_new_revision() {
+    let operators = |since| {
+        fleet()
+            .cluster("a")
+            .left(since)
+            .work(Step::Platform, work(0).succeeded())
+            .record(
+                record(Phase::Operators)
+                    .succeeded(Stage::Platform, 0)
+                    .stage(Stage::Operators, 1),
+            )
+    };
+    let plan = planned(10, r2().operators(), operators(6));
+    assert_eq!(stand(&plan, "a"), (Phase::Operators, Reason::LeftSelection));
+    assert_eq!(plan.wake_at, Some(at(11)), "it may be selected again");
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    let plan = planned(11, r2().operators(), operators(6));
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::LeftSelection));
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    assert_eq!(writes(&plan), NOTHING);
+}
+
+#[test]
+fn a_leaver_does_not_fail_while_a_creation_may_still_begin_its_operators() {
+    let in_doubt = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0).succeeded())
+        .unsettled(Step::Operators)
+        .record(record(Phase::Partial).stage(Stage::Platform, 0));
+    let plan = planned(11, r2().operators(), in_doubt);
+    assert_eq!(stand(&plan, "a"), (Phase::Partial, Reason::WriteFailed));
+    assert_eq!(writes(&plan), ["read a/Operators"]);
+}
+
 #[test]
 fn a_leaver_is_not_given_the_post_action_of_a_spec_that_changed_since() {
     let soaking = || {

@@ -1,7 +1,7 @@
 //! The transitions between phases, one by one.
 
 use super::{planned, record_of, stand, writes};
-use crate::model::{Limit, Outcome, Phase, Reason, Stage, Step, StepStatus};
+use crate::model::{Busy, Limit, Outcome, Phase, Reason, Stage, Step, StepStatus};
 use crate::testing::{at, fleet, policy, record, work};
 
 #[test]
@@ -414,4 +414,53 @@ fn a_new_revision_queues_done_clusters_again_after_announcing_it() {
         assert!(plan.clusters[0].urgent);
         assert_eq!(writes(&plan), Vec::<String>::new(), "not announced yet");
     }
+}
+
+/// If a new attempt began, the work that is on its way would count as a leftover, which holds no slot.
+#[test]
+fn a_cluster_whose_next_step_may_be_on_its_way_is_queued_again_only_when_that_is_known() {
+    let edited = || policy().operators().edited("r2", &[Step::Platform]);
+    let upgraded = || {
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded())
+            .record(record(Phase::Partial).stage(Stage::Platform, 0))
+    };
+    for waits in [
+        upgraded().busy(Busy::Starting),
+        upgraded().unsettled(Step::Operators),
+    ] {
+        let plan = planned(50, edited(), waits);
+        assert_eq!(stand(&plan, "a").0, Phase::Partial);
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+        assert_eq!(plan.summary.in_flight, 1);
+    }
+    let landed = upgraded().work(Step::Operators, work(40).running());
+    let plan = planned(50, edited(), landed);
+    assert_eq!(stand(&plan, "a").0, Phase::Operators);
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    let plan = planned(50, edited(), upgraded());
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
+}
+
+#[test]
+fn an_edit_of_the_pre_action_waits_while_the_update_after_it_may_be_on_its_way() {
+    let edited = || policy().pre_action().edited("r2", &[Step::PreAction]);
+    let prepared = || {
+        fleet()
+            .cluster("a")
+            .work(Step::PreAction, work(0).succeeded())
+            .record(record(Phase::PreAction).stage(Stage::PreAction, 0))
+    };
+    for waits in [
+        prepared().busy(Busy::Starting),
+        prepared().unsettled(Step::Platform),
+    ] {
+        let plan = planned(50, edited(), waits);
+        assert_eq!(stand(&plan, "a").0, Phase::PreAction);
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    }
+    let plan = planned(50, edited(), prepared());
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
 }

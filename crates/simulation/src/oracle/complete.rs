@@ -51,7 +51,8 @@ impl Facts {
             Step::Platform
         };
         let ended = of_row(last).map(|end| end.first);
-        let is_soaked = ended.is_none_or(|ended| ended + soak <= sent + self.tolerance);
+        // A cluster that left while it was queued again returns to the end of its earlier attempt, whatever was left of the soak.
+        let is_soaked = row.has_left || ended.is_none_or(|ended| ended + soak <= sent + self.tolerance);
         let has_operators = !wants_operators || ended.is_some();
         let has_checked = !wants_post_action || of_row(Step::PostAction).is_some();
         self.check(Rule::Complete, runs, || {

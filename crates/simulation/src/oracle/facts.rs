@@ -183,6 +183,8 @@ pub(super) struct Upgrade {
     /// takes none away.
     pub ends: BTreeMap<(String, WorkStep, String), End>,
     pub records: BTreeMap<String, Record>,
+    /// When rows were removed that said that a cluster was under way, although agents had reported the end of its update.
+    pub dropped: BTreeMap<String, Duration>,
     /// The clusters of each report.
     pub reports: BTreeMap<String, BTreeSet<String>>,
     /// Every cluster that was ever selected.

@@ -200,10 +200,14 @@ impl Upgrade {
     /// The controller has removed the row of a cluster. If that row told of an attempt in which no update has ended, the cluster
     /// was waiting for that attempt and has left the selection. When it comes back, it waits again, and no row has to tell what
     /// had ended before. A row that somebody else wrote may have told anything.
-    fn drop_record(&mut self, name: &str) {
+    fn drop_record(&mut self, name: &str, now: Duration) {
         let Some(record) = self.records.remove(name) else {
             return;
         };
+        let open = record.row().filter(|row| row.is_under_way());
+        if open.is_some_and(|row| self.has_ended(name, row)) {
+            self.dropped.insert(name.to_owned(), now);
+        }
         let has_ended = |row: &Row| {
             let steps = [api::names::Step::Platform, api::names::Step::Operators];
             let mut ends = steps
@@ -257,13 +261,18 @@ impl Facts {
             }
             // Neither does the row of a cluster that has moved to a later report.
             if !self.has_moved(&owner, object.name(), &name) {
+                let is_unheard = may_be_overtaken && self.is_unheard_row(&owner, &name, &row);
                 self.row(&owner, &name, &row);
                 if let Some(record) = self.record(&owner, &name) {
+                    if is_unheard {
+                        // What comes next may also follow what was known before: nothing.
+                        record.before.insert(0, Row::default());
+                    }
                     object.name().clone_into(&mut record.report);
                 }
             }
         }
-        let (sent, by_controller) = (self.sent(), self.by_controller());
+        let (now, sent, by_controller) = (self.now, self.sent(), self.by_controller());
         let Some(upgrade) = self.upgrades.get_mut(&owner) else {
             return;
         };
@@ -284,7 +293,7 @@ impl Facts {
                 cluster.proven.remove(&owner);
             }
             if by_controller || self.sender.is_none() {
-                upgrade.drop_record(gone);
+                upgrade.drop_record(gone, now);
                 upgrade.release_at(gone, sent);
             } else if let Some(record) = upgrade.records.get_mut(gone) {
                 // Somebody deleted it: it may be as it was, or begin again, with any attempt.
@@ -351,6 +360,23 @@ impl Facts {
         });
         let begun = self.begun(owner, name);
         record.is_some_and(|record| record.contradiction(row, &begun).is_some())
+    }
+
+    /// Whether the hub had neither a row of a cluster nor a work of this attempt when a report arrived that was under way for
+    /// long. A leader whose term began before that has found nothing of this attempt, and begins anew.
+    fn is_unheard_row(&self, owner: &str, name: &str, row: &Row) -> bool {
+        let record = self
+            .upgrades
+            .get(owner)
+            .and_then(|upgrade| upgrade.records.get(name));
+        let mut works = self.works.values();
+        let has_work = works.any(|work| {
+            work.owner == owner
+                && work.cluster == name
+                && work.revision == row.revision
+                && work.retry == row.retry
+        });
+        record.and_then(Record::row).is_none() && !has_work
     }
 
     /// Judges a row that says how its cluster ended. `was`: phase and attempt of the row before.

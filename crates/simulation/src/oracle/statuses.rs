@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use serde_json::Value;
 
 use super::deadlines::wall;
-use super::facts::{Facts, text};
+use super::facts::{Facts, Record, Upgrade, text};
 use super::rule::Rule;
 
 /// Conditions that are always there.
@@ -16,6 +16,8 @@ const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
 /// Clocks jump in runs in which they may be wrong by more than this.
 const CLOCK_JUMPS: Duration = Duration::from_secs(10);
+/// How long after the removal of a row a status may still count its cluster: until the answer is there, and the status is sent.
+const UNTOLD: Duration = Duration::from_secs(5);
 /// The resolution of a time, and of the time at which a status was sent.
 const SECOND: TimeDelta = TimeDelta::seconds(2);
 
@@ -136,20 +138,42 @@ impl Facts {
     fn under_way(&mut self, uid: &str, in_flight: u64) {
         let sent = self.sent();
         let is_calm = self.disturbed <= sent;
-        let Some(upgrade) = self.upgrades.get_mut(uid) else {
+        let Some(upgrade) = self.upgrades.get(uid) else {
             return;
         };
-        let before = std::mem::replace(&mut upgrade.in_flight, in_flight);
+        let before = upgrade.in_flight;
         let slots = upgrade.in_force(sent).map(|spec| spec.max_concurrency).max();
         let mut holders = upgrade.holders();
         // What somebody else wrote about a cluster may say so.
         let edited = upgrade.records.iter().filter(|(_, record)| record.is_edited);
         holders.extend(edited.map(|(name, _)| name));
+        holders.extend(self.ended_before_row(upgrade, sent));
         let known = slots.unwrap_or_default().max(holders.len()) as u64;
+        if let Some(upgrade) = self.upgrades.get_mut(uid) {
+            upgrade.in_flight = in_flight;
+        }
         self.check(
             Rule::Conditions,
             in_flight <= known.max(before) || !is_calm,
             || format!("inFlight is {in_flight}, and {known} may be"),
         );
+    }
+
+    /// Clusters that have ended their updates, so that another one may have started, and were deleted before their rows said so.
+    /// They count again until those rows are gone: whoever starts anew then finds no work that tells of the end.
+    fn ended_before_row<'a>(&self, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
+        let is_open = |(name, record): &(&String, &Record)| {
+            let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
+            let cluster = self.clusters.get(*name);
+            let was_away = cluster.is_some_and(|cluster| cluster.was_deleted && cluster.changed > since);
+            let row = record.row().filter(|row| was_away && row.is_under_way());
+            row.is_some_and(|row| upgrade.has_ended(name, row))
+        };
+        let open = upgrade.records.iter().filter(is_open).map(|(name, _)| name);
+        let dropped = upgrade.dropped.iter();
+        let dropped = dropped
+            .filter(|(_, at)| sent <= **at + UNTOLD)
+            .map(|(name, _)| name);
+        open.chain(dropped).collect()
     }
 }

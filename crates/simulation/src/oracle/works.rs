@@ -103,6 +103,14 @@ impl Work {
             || processed.is_none_or(|processed| processed == 0 || Some(processed) >= latest)
     }
 
+    /// Whether the operator of the cluster has not seen yet what the work asks for last. What is reported may be the end of an
+    /// earlier update to the same version, so it counts for nothing.
+    fn is_behind(&self) -> bool {
+        let number = |name: &str| self.reported(name)?.get("integer")?.as_i64();
+        let generations = (number("observedGeneration"), number("generation"));
+        matches!(generations, (Some(seen), Some(latest)) if seen < latest)
+    }
+
     /// Whether agents report that the step has succeeded.
     fn is_done(&self) -> bool {
         if !self.is_current() {
@@ -110,7 +118,9 @@ impl Work {
         }
         let says = |name: &str| self.reported(name).map_or("", |value| text(value, "/string"));
         match self.step {
-            Some(Step::Platform) => says("state") == "Completed" && says("version") == self.target,
+            Some(Step::Platform) => {
+                says("state") == "Completed" && says("version") == self.target && !self.is_behind()
+            }
             Some(_) => {
                 let count = self
                     .reported("JobSucceeded")

@@ -193,6 +193,22 @@ fn a_status_that_a_late_patch_has_overwritten_is_written_again_once() {
     assert_eq!(bench.writes(), [Status]);
 }
 
+/// The work is forgotten with its deletion, and comes back when the storage of the hub goes back.
+#[test]
+fn a_status_that_a_late_patch_has_overwritten_is_written_again_by_an_agent_that_never_wrote_it() {
+    let mut bench = Bench::new(|_| {});
+    bench.create("c", "w", &update("4.12.0"));
+    bench.pass(5);
+    let partial = bench.work("c", "w")["status"].clone();
+    bench.pass(5);
+    bench.clusters.forget_work("c", "w", bench.now);
+    bench.change("c", "w", |_| {});
+    bench.pass(0);
+    bench.change("c", "w", |work| work["status"] = partial);
+    bench.pass(0);
+    assert_eq!(bench.feedback("c", "w"), "4.12.0 Completed");
+}
+
 #[test]
 fn a_status_that_is_overwritten_before_the_response_arrives_is_written_again() {
     let mut bench = Bench::new(|_| {});

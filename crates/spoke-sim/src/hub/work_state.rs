@@ -51,8 +51,8 @@ pub(super) struct WorkState {
     finalizers: Vec<String>,
     /// Hash of the status on the hub as last seen.
     on_hub: u64,
-    /// Hash of the status as the hub returned it when it was last written.
-    written: Option<u64>,
+    /// Hash of the status as the hub returned it when it was last written. Before that, as it was when the work was first seen.
+    written: u64,
 }
 
 /// The state of a work's write. A work has at most one.
@@ -131,19 +131,19 @@ impl WorkState {
             labels: 0,
             finalizers: Vec::new(),
             on_hub: 0,
-            written: None,
+            written: status_hash(view),
         }
     }
 
     /// Records the hub's response to a write of the status.
     pub fn status_written(&mut self, view: &WorkView) {
-        self.written = Some(status_hash(view));
+        self.written = status_hash(view);
     }
 
     /// Writes the status again if the hub's copy was overwritten. The agent's own patch can do that: it contains no
     /// resourceVersion, so one that is carried out late replaces a newer status.
     pub fn check_hub_copy(&mut self) {
-        self.unpublished |= self.written.is_some_and(|written| written != self.on_hub);
+        self.unpublished |= self.written != self.on_hub;
     }
 
     /// Takes the next object of the hub for the present one, whatever its version.

@@ -504,3 +504,25 @@ fn a_renewal_never_repeats_an_earlier_one_although_the_clock_was_set_back() {
         me.wrote(at, at, seen(record, &renewal.to_string()));
     }
 }
+
+/// The storage of the hub goes back to the first of three renewals, while the clock has stood hours behind all the time.
+#[test]
+fn a_renewal_never_repeats_an_earlier_one_although_the_lease_went_back() {
+    let now = Instant::now();
+    let mut me = leader(now);
+    let mut times = std::collections::BTreeSet::new();
+    let mut first = None;
+    for renewal in 1..=6 {
+        let at = now + secs(5) * renewal;
+        if renewal == 4 {
+            me.observed(at, first.clone());
+        }
+        let Next::Replace { record, .. } = me.next(at, wall()) else {
+            panic!("expected a renewal")
+        };
+        assert!(times.insert(record.renew_time), "{times:?}");
+        let written = seen(record, &renewal.to_string());
+        first.get_or_insert_with(|| written.clone());
+        me.wrote(at, at, written);
+    }
+}

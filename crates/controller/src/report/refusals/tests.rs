@@ -174,6 +174,37 @@ fn what_the_hub_accepted_without_a_response_does_not_go_back_when_it_rejects_a_r
     }
 }
 
+/// A write of an earlier term is carried out after the hub has rejected the same record. The next write sets it back.
+#[test]
+fn a_rejected_row_that_was_carried_out_late_counts_as_it_is_written_next() {
+    for is_accepted in [true, false] {
+        let mut hub = Hub::new(&["c001"], "Blocked", true);
+        let mut rows = rows();
+        let before = if is_accepted { names(2) } else { names(1) };
+        let start = Instant::now();
+        commit(&mut rows, &before, Phase::PreAction, start);
+        let now = hub.settle(&mut rows, start);
+        commit(&mut rows, &names(2)[1..], Phase::Blocked, now);
+        let now = hub.settle(&mut rows, now);
+        assert_eq!(rows.refused_count(), 1);
+        let late = json!({
+            "metadata": {"name": "up-report-1", "uid": "u", "resourceVersion": "99"},
+            "rows": [
+                {"cluster": "c000", "phase": "PreAction", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
+                {"cluster": "c001", "phase": "Blocked", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
+            ],
+        });
+        let late: Report = serde_json::from_value(late).unwrap();
+        assert!(rows.observe(&late, false, true, now));
+        let written = |rows: &Rows| rows.get("c001").unwrap().written.as_ref().map(|row| row.phase);
+        assert_eq!(written(&rows), Some(Phase::Blocked));
+        hub.settle(&mut rows, now);
+        let held = hub.phases("up-report-1").remove("c001");
+        assert_eq!(held.as_deref(), is_accepted.then_some("PreAction"));
+        assert_eq!(written(&rows), is_accepted.then_some(Phase::PreAction));
+    }
+}
+
 #[test]
 fn a_row_that_was_never_accepted_is_left_out_while_it_is_refused_and_tried_again_later() {
     let start = Instant::now();

@@ -70,6 +70,16 @@ fn a_reported_version_is_remembered_where_no_claim_tells_one() {
 }
 
 #[test]
+fn a_claim_that_is_no_version_says_no_more_than_none() {
+    let mut index = known("4.14.9");
+    index.note_rows(&report("4.14.9", "4.14.13", "Succeeded", TODAY), now());
+    for claim in ["nonsense", "", "4.14"] {
+        index.cluster(&Change::Applied(claimed("a", claim)));
+        assert_eq!(installed(&index), Some("4.14.13"), "{claim:?}");
+    }
+}
+
+#[test]
 fn a_claim_that_is_newer_than_the_feedback_counts() {
     let mut index = known("4.14.13");
     index.work(&Change::Applied(reported("4.14.9", 5)), now());
