@@ -63,9 +63,9 @@ fn has_completion_annotation(entry: &UpgradeEntry) -> bool {
 }
 
 impl UpgradeEntry {
-    /// Archives an upgrade whose status on the hub says that it is complete, unless a write of this process is in doubt.
+    /// Archives an upgrade whose status on the hub says that it is complete.
     pub fn archive_by_status(&mut self) {
-        if self.archive.is_none() && self.unsettled.is_empty() && is_complete_by_status(self) {
+        if self.archive.is_none() && is_complete_by_status(self) {
             let carried_over = restore::is_carried_over(self);
             let spec = self.spec.as_ref().ok().filter(|_| !carried_over);
             let selector = spec.map(|spec| Selector::new(spec));

@@ -6,7 +6,7 @@ use rollout::testing::record;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::apply::{WriteError, WriteErrorKind, WriteResult};
+use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{cluster, context, note, spec, work};
 use crate::state::context::Context;
 
@@ -540,27 +540,6 @@ fn clusters_that_left_an_upgrade_are_known_after_it_was_archived() {
         state.begin_term();
         let entry = &state.upgrades["u1"];
         assert!(entry.archive.is_some() && entry.former.contains("c3"));
-    });
-}
-
-#[test]
-fn an_upgrade_with_a_creation_in_doubt_is_not_archived_by_its_status() {
-    let context = context(&["c1", "c2"]);
-    context.with(|state| {
-        state.apply_upgrade(upgrade(object(2, &two())));
-        let entry = state.upgrades.get_mut("u1").unwrap();
-        let attempt = rollout::Attempt {
-            revision: Arc::from("r1"),
-            retry: Arc::from(""),
-        };
-        let lost = WriteResult::Failed(WriteError::new(WriteErrorKind::Timeout, "no response"));
-        entry.record_certainty(&Arc::from("c1"), Step::Platform, &attempt, &lost, Utc::now());
-        state.begin_term();
-        let entry = state.upgrades.get_mut("u1").unwrap();
-        assert!(entry.archive.is_none() && !entry.unsettled.is_empty());
-        entry.unsettled.clear();
-        state.begin_term();
-        assert!(state.upgrades["u1"].archive.is_some());
     });
 }
 
