@@ -23,7 +23,8 @@ const MAX_CLOCK_ERROR: TimeDelta = TimeDelta::hours(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InstalledVersion {
     version: Arc<str>,
-    /// The claim at that time; `None` if the cluster was not known yet.
+    /// The claim at that time; `None` if the cluster was not known yet. Empty if it had none, or if a row does not tell from
+    /// which version its update began.
     claimed: Option<Arc<str>>,
     /// ID of the cluster at that time, if known.
     id: Option<Arc<str>>,
@@ -46,7 +47,10 @@ impl InstalledVersion {
     /// Compares the version with what the cluster's ManagedCluster shows now.
     fn compare(&mut self, cluster: &ClusterView) {
         let id = cluster.id.as_ref().map(|id| &id.text);
-        self.claimed.get_or_insert_with(|| Arc::clone(&cluster.version));
+        // Where nothing tells what it showed before, the first claim counts as late, and not as a version to which somebody
+        // has taken the cluster back.
+        let before = self.claimed.take().filter(|claimed| !claimed.is_empty());
+        self.claimed = Some(before.unwrap_or_else(|| Arc::clone(&cluster.version)));
         if self.id.is_none() {
             self.id = id.cloned();
         }

@@ -125,8 +125,12 @@ pub(super) struct Record {
 impl Record {
     /// What the row said at a time.
     pub fn phase_at(&self, at: Duration) -> &str {
-        let known = self.phases.iter().rev().find(|(since, _)| *since <= at);
-        known.map_or("", |(_, phase)| phase)
+        self.told_at(at).map_or("", |(_, phase)| phase)
+    }
+
+    /// What the row said at a time, and since when.
+    pub fn told_at(&self, at: Duration) -> Option<&(Duration, String)> {
+        self.phases.iter().rev().find(|(since, _)| *since <= at)
     }
 
     pub fn row(&self) -> Option<&Row> {
@@ -141,10 +145,12 @@ impl Record {
         told.is_some_and(|(sent, of)| since <= *sent && of == attempt)
     }
 
-    /// Whether the cluster waits for another attempt after it was complete.
+    /// Whether the cluster waits for another attempt after it was complete, or after everything but its post-action had ended: an
+    /// edit queues it again in both cases.
     pub fn begins_anew(&self) -> bool {
         let mut phases = self.phases.iter().rev().map(|(_, phase)| phase.as_str());
-        phases.find(|phase| *phase != "Pending") == Some("Complete")
+        let before = phases.find(|phase| *phase != "Pending");
+        matches!(before, Some("Complete" | "PostAction"))
     }
 }
 

@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use serde_json::Value;
 
 use super::deadlines::wall;
-use super::facts::{Facts, Record, Upgrade, text};
+use super::facts::{Facts, Record, Upgrade, holds_slot, text};
 use super::rule::Rule;
 
 /// Conditions that are always there.
@@ -16,7 +16,8 @@ const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
 /// Clocks jump in runs in which they may be wrong by more than this.
 const CLOCK_JUMPS: Duration = Duration::from_secs(10);
-/// How long after the removal of a row a status may still count its cluster: until the answer is there, and the status is sent.
+/// How long after the removal or change of a row a status may still count its cluster: until the answer is there, and the status
+/// is sent.
 const UNTOLD: Duration = Duration::from_secs(5);
 /// The resolution of a time, and of the time at which a status was sent.
 const SECOND: TimeDelta = TimeDelta::seconds(2);
@@ -160,13 +161,17 @@ impl Facts {
     }
 
     /// Clusters that have ended their updates, so that another one may have started, and were deleted before their rows said so.
-    /// They count again until those rows are gone: whoever starts anew then finds no work that tells of the end.
+    /// They count again until those rows are gone or say so: whoever starts anew then finds no work that tells of the end. What
+    /// counts is what the rows said when the status was sent. The row that tells the end may come at the same moment.
     fn ended_before_row<'a>(&self, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
         let is_open = |(name, record): &(&String, &Record)| {
-            let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
             let cluster = self.clusters.get(*name);
-            let was_away = cluster.is_some_and(|cluster| cluster.was_deleted && cluster.changed > since);
-            let row = record.row().filter(|row| was_away && row.is_under_way());
+            let was_away =
+                |since| cluster.is_some_and(|cluster| cluster.was_deleted && cluster.changed > since);
+            let known = [sent, sent.saturating_sub(UNTOLD)].map(|at| record.told_at(at));
+            let mut known = known.into_iter().flatten();
+            let is_counted = known.any(|(since, phase)| holds_slot(phase) && was_away(*since));
+            let row = record.row().filter(|_| is_counted);
             row.is_some_and(|row| upgrade.has_ended(name, row))
         };
         let open = upgrade.records.iter().filter(is_open).map(|(name, _)| name);

@@ -116,6 +116,35 @@ fn the_row_of_any_upgrade_proves_a_version_until_the_claim_shows_it_or_one_from_
 }
 
 #[test]
+fn a_row_that_does_not_tell_from_which_version_its_update_began_proves_its_target_until_the_claim_follows() {
+    let row = report("", "4.14.13", "Succeeded", TODAY);
+    let mut before = known("4.14.12");
+    before.note_rows(&row, now());
+    let mut after = index(&[]);
+    after.note_rows(&row, now());
+    after.cluster(&Change::Applied(claimed("a", "4.14.12")));
+    for mut index in [before, after] {
+        assert_eq!(installed(&index), Some("4.14.13"));
+        index.cluster(&Change::Applied(claimed("a", "4.14.11")));
+        assert_eq!(installed(&index), None, "somebody has taken the cluster back");
+    }
+    let mut followed = known("4.14.13");
+    followed.note_rows(&row, now());
+    assert_eq!(installed(&followed), None, "the claim shows it");
+}
+
+#[test]
+fn the_first_claim_of_a_cluster_may_be_late() {
+    let mut index = known("");
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+    index.cluster(&Change::Applied(claimed("a", "4.14.9")));
+    assert_eq!(installed(&index), Some("4.14.13"));
+    index.cluster(&Change::Applied(claimed("a", "4.14.8")));
+    assert_eq!(installed(&index), None, "somebody has taken the cluster back");
+}
+
+#[test]
 fn rows_of_failures_and_old_rows_prove_nothing() {
     let mut index = known("4.14.9");
     for report in [
