@@ -96,6 +96,27 @@ impl Rows {
         let shard = &mut self.shards[due.shard];
         shard.retry_at = Some(now + RETRY_AFTER);
         shard.search(now, max_rows);
+        self.hold_former(due.shard);
+    }
+
+    /// A row whose record is rejected, or waits for the next step of a search, is written in the form that the hub accepted
+    /// last. If its cluster holds a slot in that form, it holds the slot from now on, even if the hub holds a later row by
+    /// which the slot is free: another cluster could otherwise start just before the next write sets the row back.
+    pub(super) fn hold_former(&mut self, shard: usize) {
+        let is_searched = self.shards[shard].max_rows.is_some();
+        let refusals = &self.refusals;
+        for (cluster, row) in self.by_cluster.iter_mut().filter(|(_, row)| row.shard == shard) {
+            let Some(stored) = row.stored.as_ref().filter(|stored| stored.phase.holds_slot()) else {
+                continue;
+            };
+            let refused = refusals.get(cluster);
+            let is_refused = refused.is_some_and(|refused| Arc::ptr_eq(&refused.record, &row.record));
+            let goes_back = !Arc::ptr_eq(stored, &row.record) && (is_refused || is_searched);
+            let written = row.written.as_ref();
+            if goes_back && written.is_none_or(|written| !written.phase.holds_slot()) {
+                row.written = Some(Arc::clone(stored));
+            }
+        }
     }
 
     /// Closes a shard whose accepted rows the hub now rejects, because its schema has changed. The shard

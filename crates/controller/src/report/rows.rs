@@ -194,7 +194,8 @@ impl Rows {
 
     /// Handles that the hub's copy of a shard is not what we wrote. It is written again, and until then its rows are those
     /// that the hub holds. If they are not known, a cluster that held a slot by its last row still does. For a cluster that
-    /// has no row there, the one that a lower shard may still have counts.
+    /// has no row there, the one that a lower shard may still have counts. A row that goes back to an earlier record when the
+    /// shard is written again counts as that record already, if it holds a slot.
     fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
         self.shards[shard].changed.get_or_insert(now);
         let held = held.map(by_cluster);
@@ -206,6 +207,7 @@ impl Rows {
             };
             row.written = known.or_else(|| slot_below(&self.outdated, &self.shards, cluster, shard));
         }
+        self.hold_former(shard);
     }
 
     /// Adopts the records of a plan for `policy`. `facts` returns for a cluster whether it is a canary and

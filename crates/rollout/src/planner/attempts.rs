@@ -291,13 +291,12 @@ pub(crate) fn requeue(
     }
 }
 
-/// True while it is not known whether the cluster has started or has gone on from its pre-action, or while an earlier
-/// creation may still be carried out.
+/// True while it is not known whether the cluster has started, or while an earlier creation may still be carried out.
 /// If a new attempt began now, a work that appears later would count as a leftover, which holds no slot. If the new
 /// attempt reverted an edit, it could even take such a work for its own.
 pub(crate) fn is_frozen(cluster: &Cluster, record: &Record) -> bool {
     (cluster.awaits_start() || cluster.is_in_doubt())
-        && matches!(record.phase, Phase::Pending | Phase::Blocked | Phase::PreAction)
+        && matches!(record.phase, Phase::Pending | Phase::Blocked)
 }
 
 /// The work that is left from an earlier attempt of a cluster that was queued again and has not started.

@@ -443,24 +443,3 @@ fn a_cluster_whose_next_step_may_be_on_its_way_is_queued_again_only_when_that_is
     assert_eq!(stand(&plan, "a").0, Phase::Pending);
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
 }
-
-#[test]
-fn an_edit_of_the_pre_action_waits_while_the_update_after_it_may_be_on_its_way() {
-    let edited = || policy().pre_action().edited("r2", &[Step::PreAction]);
-    let prepared = || {
-        fleet()
-            .cluster("a")
-            .work(Step::PreAction, work(0).succeeded())
-            .record(record(Phase::PreAction).stage(Stage::PreAction, 0))
-    };
-    for waits in [
-        prepared().busy(Busy::Starting),
-        prepared().unsettled(Step::Platform),
-    ] {
-        let plan = planned(50, edited(), waits);
-        assert_eq!(stand(&plan, "a").0, Phase::PreAction);
-        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
-    }
-    let plan = planned(50, edited(), prepared());
-    assert_eq!(stand(&plan, "a").0, Phase::Pending);
-}

@@ -4,8 +4,17 @@ use std::time::Duration;
 
 use api::names::Step;
 
-use super::facts::{Facts, Row, Upgrade, version};
+use super::facts::{DEAF, Facts, Row, Running, Upgrade, version};
 use super::rule::Rule;
+
+/// Whether a work of the attempt of a row holds a slot, and its agent still works on it.
+fn is_at_work(work: &Running, owner: &str, cluster: &str, row: &Row) -> bool {
+    work.goes_on
+        && work.owner == owner
+        && work.cluster == cluster
+        && work.revision == row.revision
+        && work.retry == row.retry
+}
 
 impl Upgrade {
     /// Whether agents have reported the end of the steps that hold a slot, as a row says.
@@ -23,12 +32,23 @@ impl Upgrade {
 impl Facts {
     /// Whether a work of the attempt of a row holds a slot, and its agent still works on it.
     pub(super) fn goes_on(&self, owner: &str, cluster: &str, row: &Row) -> bool {
-        self.works.values().any(|work| {
-            work.goes_on
-                && work.owner == owner
-                && work.cluster == cluster
-                && work.revision == row.revision
-                && work.retry == row.retry
+        let mut works = self.works.values();
+        works.any(|work| is_at_work(work, owner, cluster, row))
+    }
+
+    /// The same, by what whoever sent the row had to know. If the row says that the update has succeeded, agents have reported
+    /// that, and they took it back so late that the sender may not have heard of it, that work does not count.
+    pub(super) fn is_known_to_go_on(&self, owner: &str, cluster: &str, row: &Row) -> bool {
+        let sent = self.sent();
+        let platform = Step::Platform.work_name(cluster);
+        let tells_end = row
+            .step("Platform")
+            .is_some_and(|step| step.outcome == "Succeeded");
+        let mut works = self.works.values();
+        works.any(|work| {
+            let is_unheard = work.taken_back.is_some_and(|since| sent < since + DEAF);
+            let has_seemed_over = tells_end && work.name == platform && is_unheard;
+            is_at_work(work, owner, cluster, row) && !has_seemed_over
         })
     }
 

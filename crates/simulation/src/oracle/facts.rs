@@ -409,6 +409,8 @@ pub(super) struct Running {
     pub target: String,
     /// Its agent has not reported its end, and nobody has deleted it.
     pub goes_on: bool,
+    /// When an end that was reported was last taken back: since then, the work goes on again.
+    pub taken_back: Option<Duration>,
 }
 
 /// Everything that rules know.

@@ -176,7 +176,7 @@ impl Facts {
 
 impl Upgrade {
     /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did and the
-    /// cluster is there. `goes_on`: whether a work of this attempt goes on that holds a slot.
+    /// cluster is there. `goes_on`: whether a work of this attempt goes on that holds a slot, by what was known then.
     fn note_row(&mut self, name: &str, row: &Row, sent: Option<Duration>, goes_on: bool, now: Duration) {
         // What a row says of an end releases no slot: only agents know of it.
         let is_released = match row.phase.as_str() {
@@ -402,7 +402,7 @@ impl Facts {
         let cluster = self.clusters.get(name);
         let changed = cluster.map_or(Duration::ZERO, |cluster| cluster.changed);
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
-        let goes_on = self.goes_on(owner, name, row);
+        let goes_on = self.is_known_to_go_on(owner, name, row);
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };

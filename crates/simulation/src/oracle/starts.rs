@@ -51,6 +51,7 @@ impl Facts {
             .filter(|name| {
                 let is_none = self.is_unaccounted(upgrade, name)
                     || self.is_back_since(upgrade, name, sent)
+                    || self.may_seem_gone(upgrade, name, sent)
                     || upgrade.waits_anew(name);
                 !is_edited(name) && !is_none
             })
@@ -92,6 +93,15 @@ impl Facts {
             });
         }
         self.note_under_way(work);
+    }
+
+    /// Whether a cluster without a row was registered anew so shortly before that whoever sent the start may only have heard by
+    /// then that it was gone. A cluster that is gone holds a slot only as long as the hub has its row.
+    fn may_seem_gone(&self, upgrade: &Upgrade, name: &str, sent: Duration) -> bool {
+        let row = upgrade.records.get(name).and_then(Record::row);
+        let cluster = self.clusters.get(name);
+        let is_recent = cluster.is_some_and(|cluster| cluster.was_deleted && cluster.changed + DEAF > sent);
+        row.is_none() && is_recent
     }
 
     /// Whether the creation was under way while another replica took the Lease, which cannot know of it.

@@ -210,8 +210,16 @@ impl Facts {
             return;
         }
         // An action runs once, whatever somebody writes into its status afterwards.
-        let is_over =
-            work.step == Some(Step::PreAction) && self.works.get(&uid).is_some_and(|known| !known.goes_on);
+        let known = self.works.get(&uid);
+        let is_over = work.step == Some(Step::PreAction) && known.is_some_and(|known| !known.goes_on);
+        let goes_on = !is_over && !work.is_done() && !change.after.is_deleting;
+        let known = known.filter(|known| known.revision == work.revision && known.retry == work.retry);
+        let is_taken_back = goes_on && !self.by_controller() && known.is_some_and(|known| !known.goes_on);
+        let taken_back = if is_taken_back {
+            Some(self.now)
+        } else {
+            known.and_then(|known| known.taken_back)
+        };
         let running = Running {
             name: work.name.clone(),
             owner: work.uid.clone(),
@@ -219,7 +227,8 @@ impl Facts {
             revision: work.revision.clone(),
             retry: work.retry.clone(),
             target: work.target.clone(),
-            goes_on: !is_over && !work.is_done() && !change.after.is_deleting,
+            goes_on,
+            taken_back,
         };
         self.works.insert(uid, running);
     }

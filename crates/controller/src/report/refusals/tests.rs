@@ -174,6 +174,18 @@ fn what_the_hub_accepted_without_a_response_does_not_go_back_when_it_rejects_a_r
     }
 }
 
+/// The report of two clusters as somebody else's write left it: the second one is blocked.
+fn late_report() -> Report {
+    let late = json!({
+        "metadata": {"name": "up-report-1", "uid": "u", "resourceVersion": "99"},
+        "rows": [
+            {"cluster": "c000", "phase": "PreAction", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
+            {"cluster": "c001", "phase": "Blocked", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
+        ],
+    });
+    serde_json::from_value(late).unwrap()
+}
+
 /// A write of an earlier term is carried out after the hub has rejected the same record. The next write sets it back.
 #[test]
 fn a_rejected_row_that_was_carried_out_late_counts_as_it_is_written_next() {
@@ -187,22 +199,43 @@ fn a_rejected_row_that_was_carried_out_late_counts_as_it_is_written_next() {
         commit(&mut rows, &names(2)[1..], Phase::Blocked, now);
         let now = hub.settle(&mut rows, now);
         assert_eq!(rows.refused_count(), 1);
-        let late = json!({
-            "metadata": {"name": "up-report-1", "uid": "u", "resourceVersion": "99"},
-            "rows": [
-                {"cluster": "c000", "phase": "PreAction", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
-                {"cluster": "c001", "phase": "Blocked", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
-            ],
-        });
-        let late: Report = serde_json::from_value(late).unwrap();
-        assert!(rows.observe(&late, false, true, now));
+        assert!(rows.observe(&late_report(), false, true, now));
         let written = |rows: &Rows| rows.get("c001").unwrap().written.as_ref().map(|row| row.phase);
-        assert_eq!(written(&rows), Some(Phase::Blocked));
+        // A slot is held before the row that holds it is written again.
+        let until_then = if is_accepted {
+            Phase::PreAction
+        } else {
+            Phase::Blocked
+        };
+        assert_eq!(written(&rows), Some(until_then));
         hub.settle(&mut rows, now);
         let held = hub.phases("up-report-1").remove("c001");
         assert_eq!(held.as_deref(), is_accepted.then_some("PreAction"));
         assert_eq!(written(&rows), is_accepted.then_some(Phase::PreAction));
     }
+}
+
+/// The same, but the hub rejects the record after the late write was carried out.
+#[test]
+fn a_slot_is_held_from_the_moment_on_at_which_a_row_that_holds_it_is_to_be_written_again() {
+    let mut hub = Hub::new(&[], "Blocked", true);
+    let mut rows = rows();
+    let start = Instant::now();
+    commit(&mut rows, &names(2), Phase::PreAction, start);
+    let now = hub.settle(&mut rows, start);
+    let written = |rows: &Rows| rows.get("c001").unwrap().written.as_ref().map(|row| row.phase);
+    assert!(rows.observe(&late_report(), false, true, now));
+    commit(&mut rows, &names(2)[1..], Phase::Blocked, now);
+    assert_eq!(written(&rows), Some(Phase::Blocked));
+    let now = now + Duration::from_secs(10);
+    let due = rows.due(now).pop().unwrap();
+    rows.refused(&due, &[1], true, "rows[1].revision: Too long", now);
+    assert_eq!(rows.refused_count(), 1);
+    assert_eq!(written(&rows), Some(Phase::PreAction));
+    // The hub accepts the next record, and then that one counts.
+    commit(&mut rows, &names(2)[1..], Phase::Failed, now);
+    hub.settle(&mut rows, now);
+    assert_eq!(written(&rows), Some(Phase::Failed));
 }
 
 #[test]
