@@ -10,7 +10,7 @@ use simulation::fault::{Fault, Faults, Occasion};
 use simulation::mutation::Mutation;
 use simulation::options::Options;
 use simulation::oracle::Rule;
-use simulation::run::{Outcome, run, run_mutated};
+use simulation::run::{run, run_mutated};
 use simulation::trace::Trace;
 
 type Case = (Mutation, Rule, Options, Vec<Occasion>);
@@ -195,29 +195,21 @@ fn only(faults: &[Occasion]) -> Faults {
     Faults::Only(faults.iter().cloned().collect())
 }
 
-fn violated(outcome: &Outcome) -> BTreeSet<Rule> {
-    outcome
-        .violations
-        .iter()
-        .map(|violation| violation.rule)
-        .collect()
-}
-
 #[test]
 fn a_broken_controller_violates_the_rule_that_it_breaks() {
     let mut missed = Vec::new();
     for (mutation, rule, options, faults) in cases() {
         let whole = run(&options, &only(&faults), Trace::default()).unwrap();
         assert!(
-            !violated(&whole).contains(&rule),
+            !Rule::violated_in(&whole.violations).contains(&rule),
             "{mutation:?}: the controller as it is violates {rule:?}: {:?}",
             whole.violations
         );
         let broken = run_mutated(&options, &only(&faults), Trace::default(), Some(mutation)).unwrap();
-        if !violated(&broken).contains(&rule) {
+        if !Rule::violated_in(&broken.violations).contains(&rule) {
             missed.push(format!(
                 "{mutation:?} does not violate {rule:?} but {:?}",
-                violated(&broken)
+                Rule::violated_in(&broken.violations)
             ));
         }
     }

@@ -11,7 +11,7 @@ use simulation::mutation::Mutation;
 use simulation::options::Options;
 use simulation::oracle::Rule;
 use simulation::protection::Protection;
-use simulation::run::{Outcome, run, run_mutated};
+use simulation::run::{run, run_mutated};
 use simulation::trace::Trace;
 
 /// A fault, what the controller lacks, and the rule that must then be violated.
@@ -219,14 +219,6 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn violated(outcome: &Outcome) -> BTreeSet<Rule> {
-    outcome
-        .violations
-        .iter()
-        .map(|violation| violation.rule)
-        .collect()
-}
-
 /// What is wrong with a case, if anything is.
 fn wrong(case: &Case) -> Option<String> {
     let name = format!("{} without {:?}", case.fault.as_str(), case.mutation);
@@ -247,13 +239,13 @@ fn wrong(case: &Case) -> Option<String> {
         .with_rates(&[(case.fault, case.rate)]);
         let trace = Trace::default;
         let broken = run_mutated(&options, &faults, trace(), Some(case.mutation)).unwrap();
-        found.extend(violated(&broken));
-        if !violated(&broken).contains(&case.rule) {
+        found.extend(Rule::violated_in(&broken.violations));
+        if !Rule::violated_in(&broken.violations).contains(&case.rule) {
             continue;
         }
         let spared = run_mutated(&options, &none, trace(), Some(case.mutation)).unwrap();
         let whole = run(&options, &faults, trace()).unwrap();
-        if violated(&spared).contains(&case.rule) {
+        if Rule::violated_in(&spared.violations).contains(&case.rule) {
             return Some(format!("{name}: violates {:?} without the fault, too", case.rule));
         }
         let violations = whole.violations.first();

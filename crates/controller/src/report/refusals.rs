@@ -8,7 +8,7 @@ use api::message::join;
 use rollout::Record;
 
 use super::rows::Rows;
-use super::shard::{Refused, ShardWrite};
+use super::shard::{Refusals, Refused, ShardWrite};
 
 /// Time after which a rejected row is sent again, because the schema may have been fixed.
 const RETRY_AFTER: Duration = Duration::from_mins(5);
@@ -41,9 +41,7 @@ impl Rows {
 
     /// True while the record of the cluster is still the one that was rejected.
     pub(super) fn is_refused(&self, cluster: &str, record: &Arc<Record>) -> bool {
-        self.refusals
-            .get(cluster)
-            .is_some_and(|refused| Arc::ptr_eq(&refused.record, record))
+        is_rejected(&self.refusals, cluster, record)
     }
 
     /// Handles that the hub rejected a shard. `named`: the rows that the message names by position.
@@ -109,8 +107,7 @@ impl Rows {
             let Some(stored) = row.stored.as_ref().filter(|stored| stored.phase.holds_slot()) else {
                 continue;
             };
-            let refused = refusals.get(cluster);
-            let is_refused = refused.is_some_and(|refused| Arc::ptr_eq(&refused.record, &row.record));
+            let is_refused = is_rejected(refusals, cluster, &row.record);
             let goes_back = !Arc::ptr_eq(stored, &row.record) && (is_refused || is_searched);
             let written = row.written.as_ref();
             if goes_back && written.is_none_or(|written| !written.phase.holds_slot()) {
@@ -166,6 +163,12 @@ impl Rows {
             }
         }
     }
+}
+
+/// True while the record of the cluster is still the one that was rejected.
+fn is_rejected(refusals: &Refusals, cluster: &str, record: &Arc<Record>) -> bool {
+    let refused = refusals.get(cluster);
+    refused.is_some_and(|refused| Arc::ptr_eq(&refused.record, record))
 }
 
 #[cfg(test)]

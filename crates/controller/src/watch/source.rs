@@ -320,16 +320,17 @@ where
         };
         let number = number(&object);
         listing.newest = listing.newest.max(number);
-        let mut known = 0;
+        let mut newer = None;
         self.context.update_if_current(generation, |state| {
-            known = K::known(state, &object);
+            let known = K::known(state, &object);
             if number < known && known <= listed {
+                newer = Some(known);
                 return;
             }
             listing.seen.insert(key(&object, &mut state.index.pool));
             K::listed(state, &self.context, object);
         });
-        if number < known && known <= listed {
+        if let Some(known) = newer {
             self.context.discard_all(K::KIND, number, known);
             return Err(WatchFailure::Expired);
         }

@@ -332,20 +332,26 @@ async fn a_line_that_is_no_event_leads_to_a_list() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn versions_that_go_back_make_the_replica_read_everything_anew() {
-    let hub = hub(&["c1", "c2"]);
+/// A replica that has seen 50 edits of upgrade `u`, while the hub cannot be reached.
+async fn in_an_outage(hub: &Hub) -> Watcher {
     hub.put(UPGRADES, upgrade("u"));
     for _ in 0..50 {
         hub.edit(UPGRADES, "ns", "u", |upgrade| {
             upgrade["spec"]["paused"] = json!(true);
         });
     }
-    let watcher = Watcher::start(&hub);
+    let watcher = Watcher::start(hub);
     watcher.synced().await;
     hub.fault("*", Some(Fault::Down));
     hub.cut();
     sleep(Duration::from_secs(14)).await;
+    watcher
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_go_back_make_the_replica_read_everything_anew() {
+    let hub = hub(&["c1", "c2"]);
+    let watcher = in_an_outage(&hub).await;
     hub.go_back(10);
     hub.edit(UPGRADES, "ns", "u", |upgrade| {
         upgrade["spec"]["paused"] = json!(false);
@@ -365,18 +371,8 @@ async fn versions_that_go_back_make_the_replica_read_everything_anew() {
 #[tokio::test(start_paused = true)]
 async fn an_object_older_than_it_was_makes_the_replica_read_everything_anew_although_the_storage_has_grown() {
     let hub = hub(&["c1"]);
-    hub.put(UPGRADES, upgrade("u"));
     hub.put(UPGRADES, upgrade("v"));
-    for _ in 0..50 {
-        hub.edit(UPGRADES, "ns", "u", |upgrade| {
-            upgrade["spec"]["paused"] = json!(true);
-        });
-    }
-    let watcher = Watcher::start(&hub);
-    watcher.synced().await;
-    hub.fault("*", Some(Fault::Down));
-    hub.cut();
-    sleep(Duration::from_secs(14)).await;
+    let watcher = in_an_outage(&hub).await;
     hub.go_back(40);
     hub.restore(UPGRADES, "ns", "u", |upgrade| {
         upgrade["spec"]["paused"] = json!(false);

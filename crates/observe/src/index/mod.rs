@@ -319,7 +319,7 @@ impl Index {
             self.dirty.insert(Arc::clone(&before.upgrade));
             self.work_released = true;
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
-            *cell = evidence_of(evidence, before.deletion_requested || before.unconfirmed);
+            *cell = evidence_of(evidence, before.tells_no_end());
         }
         if by_step.iter().all(Option::is_none) {
             self.works.remove(namespace);
@@ -374,10 +374,7 @@ impl Index {
             if let Some(view) = cell.take_if(|view| *view.uid == *uid && !view.work.vanished) {
                 self.dirty.insert(Arc::clone(&view.upgrade));
                 self.work_released = true;
-                *cell = evidence_of(
-                    WorkView::clone(&view),
-                    view.deletion_requested || view.unconfirmed,
-                );
+                *cell = evidence_of(WorkView::clone(&view), view.tells_no_end());
             }
         }
     }
@@ -454,10 +451,7 @@ impl Index {
                 if gone && let Some(view) = cell.take() {
                     dirty.insert(view.upgrade.clone());
                     *work_released = true;
-                    *cell = evidence_of(
-                        WorkView::clone(&view),
-                        view.deletion_requested || view.unconfirmed || view.work.vanished,
-                    );
+                    *cell = evidence_of(WorkView::clone(&view), view.tells_no_end() || view.work.vanished);
                 }
             }
             by_step.iter().any(Option::is_some)

@@ -176,6 +176,12 @@ impl WorkView {
         })
     }
 
+    /// True when its disappearance proves no success: we wanted it deleted, or it may be of an earlier registration of the cluster.
+    #[must_use]
+    pub fn tells_no_end(&self) -> bool {
+        self.deletion_requested || self.unconfirmed
+    }
+
     /// Copies what only this process knows about the same object: that its deletion was requested, and since
     /// when it may have failed.
     pub fn inherit(&mut self, before: &WorkView) {

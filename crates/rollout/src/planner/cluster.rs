@@ -149,6 +149,17 @@ fn tells_release(written: &Record, record: &Record) -> bool {
     is_same && (record.phase != Phase::Blocked || outcomes(written) == outcomes(record))
 }
 
+/// The step that runs in a phase, if one does.
+pub(crate) const fn running_step(phase: Phase) -> Option<Step> {
+    match phase {
+        Phase::PreAction => Some(Step::PreAction),
+        Phase::Initialized | Phase::Partial => Some(Step::Platform),
+        Phase::Operators => Some(Step::Operators),
+        Phase::PostAction => Some(Step::PostAction),
+        _ => None,
+    }
+}
+
 /// True when the record says that platform and operators are done.
 pub(crate) fn is_upgraded(record: &Record) -> bool {
     matches!(record.phase, Phase::Complete | Phase::PostAction) || has_failed_after(record)
@@ -197,12 +208,8 @@ impl ClusterEvaluator<'_> {
 
     /// The step that the cluster is in is looked at again when its time is over.
     fn wake_at_deadline(&mut self) {
-        let step = match self.out.record.phase {
-            Phase::PreAction => Step::PreAction,
-            Phase::Initialized | Phase::Partial => Step::Platform,
-            Phase::Operators => Step::Operators,
-            Phase::PostAction => Step::PostAction,
-            _ => return,
+        let Some(step) = running_step(self.out.record.phase) else {
+            return;
         };
         let stage = self.out.record.stage(step.into());
         let started = stage

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::model::{Outcome, Phase, Reason, Selection, Stage, Step, StepRecord, StepStatus, Work};
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
-use crate::planner::cluster::{ClusterEvaluator, MAYBE_FAILED_GRACE, has_failed_after};
+use crate::planner::cluster::{ClusterEvaluator, MAYBE_FAILED_GRACE, has_failed_after, running_step};
 use crate::planner::wording::duration;
 
 impl ClusterEvaluator<'_> {
@@ -301,12 +301,7 @@ impl ClusterEvaluator<'_> {
 
     /// Sets a running phase, with what the cluster or its agent says that it is waiting for.
     fn run_phase(&mut self, phase: Phase, work: &Work) {
-        let step = match phase {
-            Phase::PreAction => Step::PreAction,
-            Phase::Operators => Step::Operators,
-            Phase::PostAction => Step::PostAction,
-            _ => Step::Platform,
-        };
+        let step = running_step(phase).unwrap_or(Step::Platform);
         self.wake_at(self.clock(work, step) + self.policy.timeout(step));
         match &work.cause {
             Some((reason, message)) => self.phase(phase, *reason, message),

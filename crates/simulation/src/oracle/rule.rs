@@ -1,5 +1,6 @@
 //! The rules that a run is judged by.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,14 @@ pub struct Violation {
     pub rule: Rule,
     /// What happened.
     pub what: String,
+}
+
+impl Rule {
+    /// The rules that were violated.
+    #[must_use]
+    pub fn violated_in(violations: &[Violation]) -> BTreeSet<Self> {
+        violations.iter().map(|violation| violation.rule).collect()
+    }
 }
 
 impl fmt::Display for Violation {
