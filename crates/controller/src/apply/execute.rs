@@ -56,8 +56,13 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             Some(body) => create(client, (&job.upgrade, &params.owner), cluster, *step, body).await,
             None => Ok(unmade(format!("the spec no longer contains step {step}"))),
         },
-        Write::Update { cluster, params, uid } => match render_update(job, params, cluster, uid) {
-            Some(body) => update(client, cluster, body).await,
+        Write::Update {
+            cluster,
+            params,
+            uid,
+            version,
+        } => match render_update(job, params, cluster, (uid, *version)) {
+            Some(body) => update(client, cluster, (uid, *version), body).await,
             None => Ok(unmade(
                 "the spec no longer asks for a platform upgrade".to_owned(),
             )),
@@ -227,8 +232,14 @@ fn render(job: &WriteJob, params: &WorkParams, cluster: &str, step: Step) -> Opt
 }
 
 /// Renders the platform work with the UID of the object that it changes, so that the write never creates a
-/// deleted work again.
-fn render_update(job: &WriteJob, params: &WorkParams, cluster: &str, uid: &str) -> Option<Vec<u8>> {
+/// deleted work again, and with its resource version, so that a request that arrives late never replaces what was
+/// written after it.
+fn render_update(
+    job: &WriteJob,
+    params: &WorkParams,
+    cluster: &str,
+    (uid, version): (&str, u64),
+) -> Option<Vec<u8>> {
     let facts = ClusterFacts {
         name: cluster,
         cluster_id: params.cluster_id.as_deref(),
@@ -239,6 +250,7 @@ fn render_update(job: &WriteJob, params: &WorkParams, cluster: &str, uid: &str) 
         .platform_apply(&facts, &stamp(job, params))?;
     let mut work: serde_json::Value = serde_json::from_slice(&body).ok()?;
     work["metadata"]["uid"] = json!(uid);
+    work["metadata"]["resourceVersion"] = json!(version.to_string());
     serde_json::to_vec(&work).ok()
 }
 
@@ -322,7 +334,12 @@ async fn adopt(
     })
 }
 
-async fn update(client: &Client, cluster: &str, body: Vec<u8>) -> Result<WriteResult, Error> {
+async fn update(
+    client: &Client,
+    cluster: &str,
+    (uid, version): (&str, u64),
+    body: Vec<u8>,
+) -> Result<WriteResult, Error> {
     let uri = format!(
         "{}?fieldManager={FIELD_MANAGER}&force=true",
         work_uri(cluster, &Step::Platform.work_name(cluster))
@@ -333,9 +350,22 @@ async fn update(client: &Client, cluster: &str, body: Vec<u8>) -> Result<WriteRe
         .header(header::CONTENT_TYPE, APPLY_PATCH)
         .body(body)
         .map_err(|error| Error::Service(error.into()))?;
-    request::<ManifestWork>(client, apply)
-        .await
-        .map(|work| WriteResult::Work(Box::new(work)))
+    match request::<ManifestWork>(client, apply).await {
+        Ok(work) => Ok(WriteResult::Work(Box::new(work))),
+        Err(Error::Api(status)) if status.is_conflict() => {
+            let Some(work) = get(client, cluster, Step::Platform).await? else {
+                return Ok(WriteResult::Gone);
+            };
+            let meta = &work.metadata;
+            if meta.uid.as_deref() == Some(uid) && meta.resource_version == Some(version.to_string()) {
+                // The object is the right one, and the change was rejected for another reason.
+                return Ok(classify(&Error::Api(status)));
+            }
+            // Another object has this name now, or the object has changed. The next plan decides again.
+            Ok(WriteResult::WorkChanged(Box::new(work)))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 async fn mark(

@@ -72,6 +72,8 @@ pub enum Write {
         params: WorkParams,
         /// UID of the object to change.
         uid: Arc<str>,
+        /// Resource version of the object to change. A request that arrives late must not replace what was written after it.
+        version: u64,
     },
     /// Record the start of the soak on a work.
     MarkSoak {
@@ -198,6 +200,9 @@ pub enum WriteResult {
     Gone,
     /// A work of another upgrade has this name.
     Rival(Box<ManifestWork>),
+    /// The work was not changed, because the hub holds another version of it, or another object, than the one to be changed: this
+    /// one.
+    WorkChanged(Box<ManifestWork>),
     /// A work that is not managed by any upgrade has this name.
     Foreign,
     /// A work that is not managed by any upgrade has this name and is being deleted.

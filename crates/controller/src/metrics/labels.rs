@@ -148,6 +148,7 @@ impl From<&WriteResult> for WriteOutcome {
             | WriteResult::ReportDeleted => Self::Ok,
             WriteResult::Gone | WriteResult::NamespaceMissing => Self::NotFound,
             WriteResult::Rival(_)
+            | WriteResult::WorkChanged(_)
             | WriteResult::Foreign
             | WriteResult::ForeignTerminating
             | WriteResult::UpgradeChanged(_)

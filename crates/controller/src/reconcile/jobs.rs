@@ -100,6 +100,7 @@ fn write_of(
         Operation::Update { attempt, started, .. } => Write::Update {
             params: params(attempt, *started)?,
             uid: uid()?,
+            version: index.work_of(&cluster, step)?.version,
             cluster,
         },
         Operation::MarkSoak { started, .. } => {

@@ -23,7 +23,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     let now = context.now();
     let WriteJob { upgrade, write } = job;
     match result {
-        WriteResult::Work(work) | WriteResult::Rival(work) => {
+        WriteResult::Work(work) | WriteResult::Rival(work) | WriteResult::WorkChanged(work) => {
             state.update_works(|index| index.answered_work(work, now));
         }
         WriteResult::Upgrade(object) | WriteResult::UpgradeChanged(Some(object)) => {
@@ -203,6 +203,11 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
             WriteResult::Gone,
         ) => index.mark_vanished(cluster, *step, uid),
         (Write::Update { cluster, uid, .. }, WriteResult::Gone) => {
+            index.remove_work(cluster, Step::Platform, uid);
+        }
+        (Write::Update { cluster, uid, .. }, WriteResult::WorkChanged(work))
+            if work.metadata.uid.as_deref() != Some(uid) =>
+        {
             index.remove_work(cluster, Step::Platform, uid);
         }
         _ => {}

@@ -59,6 +59,7 @@ pub(crate) fn certainty(outcome: &WriteResult) -> Certainty {
         | WriteResult::ReportDeleted => Certainty::Done,
         WriteResult::Gone
         | WriteResult::Rival(_)
+        | WriteResult::WorkChanged(_)
         | WriteResult::Foreign
         | WriteResult::ForeignTerminating
         | WriteResult::Refused(_)

@@ -426,6 +426,7 @@ async fn an_update_in_place_is_a_forced_apply_for_the_object_it_means() {
         cluster: Arc::from("c1"),
         params: params(),
         uid: Arc::from("w1"),
+        version: 4,
     };
     let (outcome, hub) = run(&job(write()), vec![work(Some(UID), false)]).await;
     assert!(matches!(outcome, WriteResult::Work(_)));
@@ -434,9 +435,30 @@ async fn an_update_in_place_is_a_forced_apply_for_the_object_it_means() {
     assert_eq!(asked.content, "application/apply-patch+yaml");
     assert!(asked.uri.ends_with("?fieldManager=mcu-controller&force=true"));
     assert_eq!(asked.body["metadata"]["uid"], "w1");
+    assert_eq!(asked.body["metadata"]["resourceVersion"], "4");
     let gone = status(409, "Conflict", "uid mismatch", &json!({}));
-    let (outcome, _) = run(&job(write()), vec![gone]).await;
-    assert_eq!(failure(&outcome), "uid mismatch (409)");
+    let (outcome, _) = run(&job(write()), vec![gone, not_found()]).await;
+    assert!(matches!(outcome, WriteResult::Gone), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_work_that_changed_meanwhile_is_not_changed_in_place_but_looked_at() {
+    let write = |uid: &str, version| Write::Update {
+        cluster: Arc::from("c1"),
+        params: params(),
+        uid: Arc::from(uid),
+        version,
+    };
+    let conflict = || status(409, "Conflict", "the object has been modified", &json!({}));
+    // The hub has the object `w1` at version 5.
+    for (uid, version) in [("w1", 4), ("w0", 5)] {
+        let answers = vec![conflict(), work(Some(UID), false)];
+        let (outcome, hub) = run(&job(write(uid, version)), answers).await;
+        assert!(matches!(outcome, WriteResult::WorkChanged(_)), "{outcome:?}");
+        assert_eq!(hub.calls(), ["PATCH", "GET"]);
+    }
+    let (outcome, _) = run(&job(write("w1", 5)), vec![conflict(), work(Some(UID), false)]).await;
+    assert_eq!(failure(&outcome), "the object has been modified (409)");
 }
 
 #[tokio::test]
