@@ -79,6 +79,12 @@ pub enum Mutation {
     FrozenTimes,
     /// Its checker refuses a plan, and no Event says so.
     RefusedInSilence,
+    /// It takes each cluster for newer than what is asked for.
+    TakesForNewer,
+    /// It writes each row into a second report, too, and does not see that report.
+    RecordTwice,
+    /// It does not see that the third cluster has other labels.
+    BlindToLeaving,
     /// It lacks a protection from faults. These have tests of their own.
     Lacks(Protection),
 }
@@ -116,9 +122,24 @@ fn touch(note: &str) -> Extra {
     ("PATCH", format!("{}/{UPGRADE}", upgrades_of(TEAM)), MERGE, change)
 }
 
+/// Writes the rows of a report into the second report of the upgrade.
+fn second_report(mut report: Value) -> Extra {
+    let name = format!("{UPGRADE}-report-2");
+    let path = format!(
+        "{}/{name}?fieldManager=mcu-controller&force=true",
+        reports_of(TEAM)
+    );
+    if let Some(meta) = report.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.insert("name".to_owned(), name.into());
+        meta.remove("resourceVersion");
+        meta.remove("uid");
+    }
+    ("PATCH", path, APPLY, report)
+}
+
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 37] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
@@ -153,6 +174,9 @@ impl Mutation {
         Self::WrongSums,
         Self::FrozenTimes,
         Self::RefusedInSilence,
+        Self::TakesForNewer,
+        Self::RecordTwice,
+        Self::BlindToLeaving,
     ];
 
     /// What the controller reads instead of something else.
@@ -177,6 +201,12 @@ impl Mutation {
             Self::BlindToSoak => Some(("\"minSuccessTime\":\"60s\"", "\"minSuccessTime\":\"1s\"")),
             Self::BlindToPostAction => Some(("\"postUpgradeAction\"", "\"strangeUpgradeAction\"")),
             Self::BlindToVersion => Some(("\"value\":\"4.14.12\"", "\"value\":\"4.14.1\"")),
+            Self::TakesForNewer => Some(("\"value\":\"4.14.9\"", "\"value\":\"4.14.19\"")),
+            Self::RecordTwice => Some(("spring-report-2", "strange-report-2")),
+            Self::BlindToLeaving => Some((
+                "clusterset\":\"fleet\",\"name\":\"elsewhere\"",
+                "clusterset\":\"fleet\",\"name\":\"c02\"",
+            )),
             Self::Lacks(protection) => protection.reads(),
             _ => None,
         }
@@ -293,6 +323,9 @@ impl Mutation {
                     reports_of(TEAM)
                 );
                 old.map(|old| ("PATCH", path, APPLY, old)).into_iter().collect()
+            }
+            Self::RecordTwice if seen.is("POST", "upgradereports") || seen.is("PATCH", "upgradereports") => {
+                vec![second_report(seen.value())]
             }
             Self::WriteAlways if seen.is("GET", "/leases") => vec![touch(&format!("{identity} {count}"))],
             Self::Storm if seen.path.ends_with("/status") => {

@@ -21,7 +21,7 @@ pub enum Protection {
     Cleaning,
     /// It selects nobody but those whom the right author may select. Without: whoever is named is drawn in.
     Selection,
-    /// It notices that a cluster has come back. Without: it has lost sight of it.
+    /// It notices that a cluster has come back, or is decided on again. Without: it has lost sight of it.
     Sight,
     /// It reads objects one by one. Without: an object that is nested too deeply is in the way of all others.
     OneByOne,
@@ -33,6 +33,8 @@ pub enum Protection {
     Ownership,
     /// It blocks a cluster that claims a newer version. Without: it does not see that.
     Claims,
+    /// It follows an edit of the version that is asked for. Without: it reads the one from before.
+    Edits,
 }
 
 impl Protection {
@@ -48,6 +50,7 @@ impl Protection {
             )),
             Self::Ownership => Some(("strangers/other", "team/spring")),
             Self::Claims => Some(("\"value\":\"4.14.15\"", "\"value\":\"4.14.9\"")),
+            Self::Edits => Some(("\"version\":\"4.14.13\"", "\"version\":\"4.14.12\"")),
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! One run: a fleet is upgraded while faults happen; then faults end, and everything must end and stay as it is.
 
+mod truth;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +29,7 @@ use crate::people::{People, upgrade};
 use crate::time::VirtualClock;
 use crate::trace::Trace;
 use crate::wire::Wire;
-use crate::world::{fleet, make_fleet, start_agents, upgrade as new_upgrade, wanted};
+use crate::world::{make_fleet, start_agents, upgrade as new_upgrade};
 
 /// When faults have ended, everything must be over after the time that the updates need one after the other, and this.
 const END_SLACK: Duration = Duration::from_mins(30);
@@ -109,12 +111,6 @@ pub fn run_mutated(
 /// Whether the status is about the present spec.
 fn is_observed(value: &Value) -> bool {
     value.pointer("/status/observedGeneration") == value.pointer("/metadata/generation")
-}
-
-/// The patch version of a version.
-fn patch_of(version: &str) -> u64 {
-    let patch = version.rsplit('.').next();
-    patch.and_then(|patch| patch.parse().ok()).unwrap_or_default()
 }
 
 struct Run {
@@ -391,18 +387,22 @@ impl Run {
         })
     }
 
+    /// Whether an upgrade has come to its end: it is complete, or the clusters that are not run something newer than it asks for.
+    fn is_over(&self, object: &Object) -> bool {
+        let value = object.value();
+        match value.pointer("/status/state").and_then(Value::as_str) {
+            Some("Complete") => true,
+            Some("Stalled") => is_observed(&value) && self.oracle.waits_for_ever(&object.uid),
+            _ => false,
+        }
+    }
+
     /// An upgrade that is not over.
     fn open(&self) -> Option<&'static str> {
         [UPGRADE, RIVAL].into_iter().find(|name| {
             self.object(name).is_some_and(|object| {
-                let value = object.value();
-                let is_over = match value.pointer("/status/state").and_then(Value::as_str) {
-                    Some("Complete") => true,
-                    Some("Stalled") => is_observed(&value) && self.oracle.waits_for_ever(&object.uid),
-                    _ => false,
-                };
                 // Rejected rows are tried again minutes later.
-                !is_over || object.is_deleting || object.text().contains(RECORD_REFUSED)
+                !self.is_over(&object) || object.is_deleting || object.text().contains(RECORD_REFUSED)
             })
         })
     }
@@ -424,6 +424,7 @@ impl Run {
             })
             .await?;
         self.works_left();
+        self.recorded_once();
         self.swept().await?;
         self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds))
             .await?;
@@ -471,23 +472,6 @@ impl Run {
         })
     }
 
-    /// Upgrades that are complete leave no works.
-    fn works_left(&self) {
-        for name in [UPGRADE, RIVAL] {
-            let Some(object) = self.object(name) else { continue };
-            if !object.text().contains("\"state\":\"Complete\"") {
-                continue;
-            }
-            let left = self.works(|uid| uid == &*object.uid);
-            self.oracle.check(Rule::Ends, left.is_empty(), || {
-                format!(
-                    "{name} is complete, and these works are left: {}",
-                    left.join(", ")
-                )
-            });
-        }
-    }
-
     async fn still(&mut self, rule: Rule, time: Duration) -> Result<()> {
         let (changes, writes, lists) = (self.oracle.changes(), self.oracle.writes(), self.oracle.lists());
         self.machines.live_for(time).await?;
@@ -512,37 +496,6 @@ impl Run {
             format!("lists after everything was over: {again:?}")
         });
         self.revive()
-    }
-
-    /// What clusters themselves say.
-    fn truth(&self) {
-        for name in fleet(&self.options) {
-            let version = self.agents.cluster_version(&name);
-            self.oracle.check(Rule::ClusterVersion, version.is_some(), || {
-                format!("{name} has no ClusterVersion")
-            });
-        }
-        for name in [UPGRADE, RIVAL] {
-            let Some(object) = self.object(name) else { continue };
-            // An upgrade that was complete before it was restored, or before its reports were lost, does not run again.
-            if !object.text().contains("\"state\":\"Complete\"") || object.text().contains("CompletedBefore")
-            {
-                continue;
-            }
-            let value = object.value();
-            let target = value
-                .pointer("/spec/clusterVersion/version")
-                .and_then(Value::as_str);
-            let target = patch_of(target.unwrap_or_default());
-            let clusters = wanted(&self.options, name).into_iter();
-            for cluster in clusters.filter(|cluster| !self.oracle.is_excused(&object.uid, cluster)) {
-                let version = self.people.version(&cluster).unwrap_or_default();
-                self.oracle
-                    .check(Rule::Complete, patch_of(&version) >= target, || {
-                        format!("{name} is complete, and {cluster} runs {version}")
-                    });
-            }
-        }
     }
 
     /// Restores the hub from a backup: upgrades and reports come back with other UIDs, without statuses, and works do not.

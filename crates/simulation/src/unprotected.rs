@@ -93,7 +93,10 @@ impl Wire {
                 self.draw_in(&letter).await;
                 self.deliver(letter).await
             }
-            Protection::Sight if letter.is_to("WATCH", "/managedclusters") => {
+            Protection::Sight
+                if letter.is_to("WATCH", "/managedclusters")
+                    || letter.is_to("WATCH", "/placementdecisions") =>
+            {
                 let wire = self.clone();
                 Ok(self.deliver(letter).await?.map(|body| wire.lose_sight(body)))
             }
@@ -221,7 +224,7 @@ impl Wire {
         }
     }
 
-    /// Events of clusters, but those of clusters that were away.
+    /// Events of clusters and decisions, but those of clusters that were away, and of decisions that had left one out.
     fn lose_sight(self, body: Body) -> Body {
         let state = (body, self);
         let frames = stream::unfold(state, |(mut body, wire)| async move {
@@ -247,7 +250,12 @@ impl Wire {
         let name = event.pointer("/object/metadata/name").and_then(Value::as_str);
         let key = format!("{} has lost {}", self.identity(), name.unwrap_or_default());
         let is_lost = self.network().is_marked(&key);
-        if line.contains("\"Unknown\"") || line.contains("\"elsewhere\"") {
+        let decided = event
+            .pointer("/object/status/decisions")
+            .and_then(Value::as_array);
+        let fleet = self.network().ground.options.clusters;
+        let is_short = decided.is_some_and(|decided| (decided.len() as u64) < fleet);
+        if is_short || line.contains("\"Unknown\"") || line.contains("\"elsewhere\"") {
             let _ = self.network().mark(&key);
         }
         !is_lost

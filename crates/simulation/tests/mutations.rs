@@ -74,6 +74,16 @@ fn cases_of_starts() -> Vec<Case> {
         ),
         (M::BlindToTime, Rule::Deadline, short, vec![]),
         (
+            M::BlindToLeaving,
+            Rule::Selected,
+            // The third cluster leaves, and its turn comes when everybody has long heard of that.
+            with(|options| {
+                options.update_seconds = 100;
+                options.chaos_seconds = 400;
+            }),
+            vec![at(Fault::Leave, "c02", 10)],
+        ),
+        (
             M::BlindToVersion,
             Rule::Downgrade,
             with(|options| {
@@ -187,6 +197,14 @@ fn cases_of_ends() -> Vec<Case> {
         (M::ListAgain, Rule::Quiet, plain.clone(), vec![]),
         (M::WrongSums, Rule::Conditions, plain.clone(), vec![]),
         (M::FrozenTimes, Rule::Conditions, plain.clone(), vec![]),
+        (M::RecordTwice, Rule::Ends, plain.clone(), vec![]),
+        (
+            M::TakesForNewer,
+            Rule::Complete,
+            // Long enough for nobody to ask for something newer before all is over.
+            with(|options| options.settle_seconds = 600),
+            vec![],
+        ),
         (M::RefusedInSilence, Rule::Internal, plain, vec![]),
     ]
 }

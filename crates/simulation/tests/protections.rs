@@ -32,10 +32,6 @@ const SEEDS: u64 = 30;
 /// Faults that no mutation at the wire is bound to, and why. That they change what happens is tested for all.
 const UNBOUND: &[(Fault, &str)] = &[
     (
-        Fault::Retarget,
-        "no rule says which version a cluster must run in the end",
-    ),
-    (
         Fault::Retry,
         "whoever misses it is told again when faults have ended",
     ),
@@ -43,12 +39,6 @@ const UNBOUND: &[(Fault, &str)] = &[
         Fault::EditRow,
         "rules excuse a cluster whose row somebody else has written",
     ),
-    (
-        Fault::Relabel,
-        "rules allow what was ever selected, and ask for nothing that is not there",
-    ),
-    (Fault::Leave, "as for relabel"),
-    (Fault::Undecide, "as for relabel"),
     (
         Fault::ForgeReport,
         "rows of another namespace are no record of the upgrade, for the rules neither",
@@ -154,6 +144,7 @@ fn cases_of_people() -> Vec<Case> {
     let created = [F::DeleteWork, F::Detach, F::Squat, F::Restore, F::RestoreOld];
     let deleted = [F::Remove, F::Withdraw];
     let named = [F::ForgeWork, F::ForgeDecision, F::NameHub];
+    let left = [F::Relabel, F::Leave, F::Undecide];
     let old = |fault, mutation, rule, change: fn(&mut Options)| Case {
         fault,
         rate: 300,
@@ -174,7 +165,11 @@ fn cases_of_people() -> Vec<Case> {
         case(fault, 300, P::Selection, Rule::Selected)
             .within(|options| options.placement = fault == F::ForgeDecision)
     }));
+    cases.extend(left.map(|fault| {
+        case(fault, 100, P::Sight, Rule::Complete).within(|options| options.placement = fault == F::Undecide)
+    }));
     cases.extend([
+        case(F::Retarget, 300, P::Edits, Rule::Complete),
         case(F::DeleteReport, 300, P::Rewriting, Rule::Restart).within(|options| options.restart = true),
         case(F::Away, 300, P::Sight, Rule::Ends),
         case(F::DeepUpgrade, 300, P::OneByOne, Rule::Ends),

@@ -269,12 +269,12 @@ impl Archive {
         })
     }
 
-    /// True when the selection may contain a cluster.
+    /// True when the upgrade may start in a cluster. Once its records are known to be complete and to be those of the
+    /// selected clusters, it starts nowhere until something changes that makes it compared or read again.
     #[must_use]
-    pub fn may_select(&self, namespace: &str, cluster: &str, index: &Index, require_bindings: bool) -> bool {
+    pub fn may_start(&self, namespace: &str, cluster: &str, index: &Index, require_bindings: bool) -> bool {
         let selected = |selector: &Selector| selector.select(namespace, index, require_bindings);
-        self.selector
-            .as_ref()
-            .is_none_or(|selector| selected(selector).clusters.contains_key(cluster))
+        let selects = |selector: &Selector| selected(selector).clusters.contains_key(cluster);
+        (self.stale || self.wanted) && self.selector.as_ref().is_none_or(selects)
     }
 }

@@ -117,6 +117,22 @@ fn of_a_finished_upgrade_counts_are_kept_and_no_records() {
 }
 
 #[test]
+fn a_finished_upgrade_takes_over_nothing_that_one_of_its_name_left_once_it_is_compared() {
+    let context = led(&[complete()]);
+    assert!(archived(&context));
+    let takes_over = |cluster: &str| context.with(|state| state.may_take_over("ns/u1", cluster));
+    assert!(takes_over("c1"), "its records are not compared yet");
+    assert!(wanted(&context).is_empty());
+    assert!(!takes_over("c1"), "it is complete there");
+    context.with(|state| {
+        let archive = state.upgrades.get_mut("u1").unwrap().archive.as_mut().unwrap();
+        archive.want(Instant::now());
+    });
+    assert!(takes_over("c1"), "it is to be read again");
+    assert!(!takes_over("c3"), "which it does not select");
+}
+
+#[test]
 fn a_finished_upgrade_is_not_looked_at_when_something_changes_that_does_not_select() {
     let context = led(&[complete()]);
     assert!(wanted(&context).is_empty());

@@ -18,14 +18,16 @@ impl Rows {
     /// Number of clusters without a row that hold slots by a row that the hub may have.
     #[must_use]
     pub fn unreleased(&self) -> usize {
-        let holds = |shards: &BTreeMap<usize, Option<Arc<Record>>>| {
-            let mut shards = shards.iter();
-            shards.any(|(shard, record)| record.is_some() && self.shards[*shard].may_exist())
-        };
-        let outdated = self.outdated.iter().filter(|(_, shards)| holds(shards));
-        outdated
-            .filter(|(cluster, _)| !self.by_cluster.contains_key(*cluster))
-            .count()
+        let outdated = self.outdated.keys();
+        outdated.filter(|cluster| self.is_unreleased(cluster)).count()
+    }
+
+    /// True when the cluster has no row and holds a slot by one that the hub may have.
+    #[must_use]
+    pub fn is_unreleased(&self, cluster: &str) -> bool {
+        let mut shards = self.outdated.get(cluster).into_iter().flatten();
+        !self.by_cluster.contains_key(cluster)
+            && shards.any(|(shard, record)| record.is_some() && self.shards[*shard].may_exist())
     }
 
     /// The record by which the row of a cluster may hold a slot on the hub. A write without a response may have taken

@@ -7,9 +7,10 @@ use observe::fleet::{self, Observation};
 use observe::index::{Index, Uid};
 use observe::input::{ClusterRow, OtherUpgrades, UpgradeInput};
 use observe::selection;
-use rollout::Record;
+use rollout::{Fleet, Record};
 
 use crate::report::row::Row;
+use crate::report::rows::Rows;
 use crate::state::upgrade::{UpgradeEntry, Upgrades};
 
 impl ClusterRow for Row {
@@ -45,7 +46,24 @@ pub fn observe(
         upgrades,
         observed: &entry.uid,
     };
-    fleet::observe(&entry.input(), &others, index, owned, allow_hub, now)
+    let mut observation = fleet::observe(&entry.input(), &others, index, owned, allow_hub, now);
+    count_once(&mut observation.fleet, &entry.rows);
+    observation
+}
+
+/// A cluster that was dropped is part of the fleet again when it is back, or as long as a start of it is on its
+/// way. The slot that it holds by its row on the hub counts there, and not a second time among those of dropped
+/// clusters.
+fn count_once(fleet: &mut Fleet, rows: &Rows) {
+    if fleet.unreleased == 0 {
+        return;
+    }
+    for cluster in &mut fleet.clusters {
+        if rows.is_unreleased(&cluster.name) {
+            cluster.slot_in_doubt = true;
+            fleet.unreleased -= 1;
+        }
+    }
 }
 
 /// All upgrades except the observed one.

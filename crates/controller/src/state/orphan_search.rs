@@ -99,20 +99,23 @@ impl State {
     }
 
     /// False only if the upgrade with this namespace and name is known not to concern the cluster, or to be
-    /// blocked there. Then it does not take over a work that an earlier upgrade with its name has left there.
+    /// blocked or complete there. Then it does not take over a work that an earlier upgrade with its name has left
+    /// there.
     #[must_use]
     pub fn may_take_over(&self, upgrade: &str, cluster: &str) -> bool {
         let known = self.upgrades.values().find(|entry| *entry.key == *upgrade);
         known.is_none_or(|entry| {
             if let Some(archive) = &entry.archive {
                 let bindings = self.settings.require_bindings;
-                return archive.may_select(&entry.namespace, cluster, &self.index, bindings);
+                return archive.may_start(&entry.namespace, cluster, &self.index, bindings);
             }
             let last_reconcile = entry.last_reconcile.is_some() && entry.spec.is_ok();
             let row = entry.rows.get(cluster);
-            let is_blocked = row.is_some_and(|row| row.record.phase == Phase::Blocked);
+            let revision = entry.in_force().map(|spec| &*spec.policy.revision);
+            let starts_nothing =
+                row.is_some_and(|row| row.record.phase == Phase::Blocked || row.is_finished(revision));
             let is_known = entry.selected.clusters.contains_key(cluster) || row.is_some();
-            let concerns = is_known && !is_blocked;
+            let concerns = is_known && !starts_nothing;
             !last_reconcile || concerns || entry.origin != Origin::Own || entry.selected.clusters.is_empty()
         })
     }

@@ -69,7 +69,12 @@ impl Checker<'_> {
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
                 let unknown = state.record.unreadable
                     && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
-                unknown || state.record.phase.holds_slot() || unwritten || may_have_started(case.cluster)
+                let unreleased = case.cluster.record.is_none() && case.cluster.slot_in_doubt;
+                unknown
+                    || state.record.phase.holds_slot()
+                    || unwritten
+                    || unreleased
+                    || may_have_started(case.cluster)
             })
             .count();
         let held = held + self.unreleased;

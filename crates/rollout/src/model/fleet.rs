@@ -14,7 +14,7 @@ use crate::model::record::{Attempt, Record};
 pub struct Fleet {
     /// The clusters.
     pub clusters: Vec<Cluster>,
-    /// Number of clusters that were dropped and hold slots by what is written of them.
+    /// Number of clusters that were dropped, are not among `clusters`, and hold slots by what is written of them.
     pub unreleased: usize,
 }
 
@@ -40,7 +40,8 @@ pub struct Cluster {
     pub record: Option<Arc<Record>>,
     /// The record as last written. Works may be removed, and a new attempt may begin, only on the basis of this one.
     pub written: Option<Arc<Record>>,
-    /// A write of the row that has no response yet may have written one by which the cluster holds a slot.
+    /// A write of the row that has no response yet may have written one by which the cluster holds a slot. If the
+    /// cluster has no record, it was dropped, and the hub may still have such a row of it.
     pub slot_in_doubt: bool,
     /// A write for this cluster that is in progress. There is no further operation meanwhile, and a slot is held if the
     /// write starts a step.

@@ -48,7 +48,13 @@ pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
         let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
         evaluation.record.unreadable && steps.any(|step| cluster.step_work(step).may_run())
     };
-    evaluation.record.phase.holds_slot() || evaluation.releasing || cluster.awaits_start() || unknown()
+    // It was dropped and is back, and the hub may still have its row.
+    let is_unreleased = cluster.record.is_none() && cluster.slot_in_doubt;
+    evaluation.record.phase.holds_slot()
+        || evaluation.releasing
+        || is_unreleased
+        || cluster.awaits_start()
+        || unknown()
 }
 
 /// True when the cluster's next step repeats a write whose outcome is not known.

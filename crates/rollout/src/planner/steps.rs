@@ -251,9 +251,14 @@ impl ClusterEvaluator<'_> {
         }
     }
 
+    /// Notes the version before the update. What shows only after the update is not that version: the row would prove an update
+    /// that never happened.
     fn note_version(&mut self) {
         let version = &self.cluster.version;
-        let unknown = self.out.record.from_version.is_empty();
+        let record = &self.out.record;
+        let is_updated = record.succeeded(Stage::Platform)
+            || self.reached().is_none_or(|reached| reached > Step::Platform);
+        let unknown = record.from_version.is_empty() && !is_updated;
         if unknown && !version.is_empty() && *version != self.policy.target {
             Arc::make_mut(&mut self.out.record).from_version = Arc::clone(version);
         }

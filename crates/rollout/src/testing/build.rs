@@ -359,7 +359,7 @@ impl FleetBuilder {
         self.last(|cluster| cluster.version = Arc::from(version))
     }
 
-    /// That many clusters were dropped and hold slots by what is written of them.
+    /// That many clusters beside these were dropped and hold slots by what is written of them.
     pub fn unreleased(mut self, number: usize) -> Self {
         self.unreleased = number;
         self

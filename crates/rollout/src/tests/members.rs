@@ -248,6 +248,20 @@ fn a_cluster_that_is_gone_is_dropped_in_any_phase_and_frees_its_slot_when_that_i
 }
 
 #[test]
+fn a_dropped_cluster_whose_start_is_on_its_way_or_that_is_back_holds_one_slot_until_its_row_is_gone() {
+    let starting = fleet().cluster("a").gone().busy(Busy::Starting);
+    let upgraded = fleet().cluster("a").work(Step::Platform, work(0).succeeded());
+    for of_a in [starting, upgraded] {
+        let fleet = || of_a.clone().slot_in_doubt().cluster("b");
+        let full = planned(10, policy().max_concurrency(1), fleet());
+        assert_eq!(full.summary.in_flight, 1);
+        assert_eq!(writes(&full), NOTHING);
+        let free = planned(10, policy().max_concurrency(2), fleet());
+        assert_eq!(writes(&free), ["create b/Platform"]);
+    }
+}
+
+#[test]
 fn a_leaver_whose_start_is_under_way_is_not_dropped() {
     let fleet = fleet()
         .cluster("a")

@@ -1,7 +1,9 @@
 //! The transitions between phases, one by one.
 
+use std::sync::Arc;
+
 use super::{planned, record_of, stand, writes};
-use crate::model::{Busy, Limit, Outcome, Phase, Reason, Stage, Step, StepStatus};
+use crate::model::{Busy, Limit, Outcome, Phase, Reason, Record, Stage, Step, StepStatus};
 use crate::testing::{at, fleet, policy, record, work};
 
 #[test]
@@ -442,4 +444,24 @@ fn a_cluster_whose_next_step_may_be_on_its_way_is_queued_again_only_when_that_is
     let plan = planned(50, edited(), upgraded());
     assert_eq!(stand(&plan, "a").0, Phase::Pending);
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
+}
+
+/// A cluster that claimed the target when its attempt began may claim something else once its platform work is deleted.
+#[test]
+fn a_version_that_shows_only_after_the_update_is_not_noted_as_the_one_before_it() {
+    let updated = |phase| record(phase).succeeded(Stage::Platform, 0);
+    for (known, expected) in [
+        (record(Phase::Pending), "4.11.1"),
+        (updated(Phase::Pending), ""),
+        (updated(Phase::Soaking).stage(Stage::Soak, 5), ""),
+        (updated(Phase::PostAction).stage(Stage::PostAction, 5), ""),
+    ] {
+        let mut known = Record::from(known);
+        known.from_version = Arc::from("");
+        let (phase, stages) = (known.phase, known.stages);
+        let fleet = fleet().cluster("a").version("4.11.1").record(known);
+        let plan = planned(10, policy().operators().post_action().soak(30), fleet);
+        let noted = &record_of(&plan, "a").from_version;
+        assert_eq!(&**noted, expected, "{phase:?} {stages:?}");
+    }
 }

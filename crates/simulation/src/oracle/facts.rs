@@ -16,7 +16,7 @@ use crate::trace::Trace;
 /// How long a replica may not know what it should have heard: a dead watch is noticed within a minute.
 pub(super) const DEAF: Duration = Duration::from_secs(75);
 /// The same until nothing is sent any more that was planned before.
-const UNHEARD: Duration = Duration::from_secs(135);
+pub(super) const UNHEARD: Duration = Duration::from_secs(135);
 
 /// Upgrade, cluster, name of the work, revision and retry.
 pub(super) type Key = (String, String, String, String, String);
@@ -324,6 +324,8 @@ pub(super) struct Cluster {
     pub name_label: String,
     /// When it was last created, deleted, or given other labels.
     pub changed: Duration,
+    /// When it was last created or deleted.
+    pub registered: Duration,
     /// Since when it claims which version.
     pub versions: Vec<(Duration, Version)>,
     /// Versions to which upgrades have taken it by their rows, since the claim last changed: by UID of the upgrade.

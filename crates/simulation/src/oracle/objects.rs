@@ -179,6 +179,9 @@ impl Facts {
             .is_none_or(|before| claimed(before) != runs);
         let is_first = change.kind == ChangeKind::Added && !self.clusters.contains_key(object.name());
         let cluster = self.cluster(object.name());
+        if !is_first && cluster.is_there != is_there {
+            cluster.registered = now;
+        }
         if !is_first && (cluster.is_there != is_there || cluster.name_label != name_label) {
             cluster.changed = now;
         }

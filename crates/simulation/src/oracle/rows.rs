@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use api::names::LABEL_MCU;
 use api::time::parse_rfc3339;
+use chrono::{DateTime, Utc};
 use hub_sim::{Change, ChangeKind};
 use serde_json::Value;
 
 use super::deadlines::wall;
-use super::facts::{Facts, Record, Row, Step, Upgrade, Version, label, text, version};
+use super::facts::{Cluster, Facts, Record, Row, Step, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 use crate::actor::Sender;
 use crate::words;
@@ -218,6 +219,14 @@ impl Upgrade {
         if record.is_edited || record.row().is_some_and(|row| !has_ended(row)) {
             self.finished.remove(name);
         }
+    }
+}
+
+impl Cluster {
+    /// Whether its claim showed a version after a time, and then something else.
+    fn has_shown(&self, version: Version, after: DateTime<Utc>) -> bool {
+        let mut changes = self.versions.windows(2);
+        changes.any(|claims| claims[0].1 == version && wall(claims[1].0) > after)
     }
 }
 
@@ -442,13 +451,17 @@ impl Facts {
         if is_edited && !by_controller {
             upgrade.release(name);
         }
-        // The cluster may have been registered anew since.
+        // The cluster may have been registered anew since. And if its claim has shown the new version since, an older claim
+        // tells that somebody has taken the cluster back.
         let finished = row
             .step("Platform")
             .and_then(|step| parse_rfc3339(&step.finished));
-        let is_of_it = finished.is_some_and(|finished| finished > wall(changed));
-        let update = row.update().filter(|_| !is_edited && is_of_it);
-        self.cluster(name).prove(owner, now, update);
+        let cluster = self.cluster(name);
+        let is_proof = |(_, to): &(Version, Version)| {
+            finished.is_some_and(|finished| finished > wall(changed) && !cluster.has_shown(*to, finished))
+        };
+        let update = row.update().filter(|update| !is_edited && is_proof(update));
+        cluster.prove(owner, now, update);
         if by_controller {
             self.announced(owner, name, row);
             self.check(Rule::Rows, found.is_none(), || {

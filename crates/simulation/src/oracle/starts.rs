@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::names::Step;
 
-use super::facts::{DEAF, Facts, Record, Row, Upgrade, holds_slot, version};
+use super::facts::{DEAF, Facts, Record, Row, UNHEARD, Upgrade, holds_slot, version};
 use super::rule::Rule;
 use super::works::Work;
 
@@ -64,6 +64,10 @@ impl Facts {
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
         let cluster = &work.cluster;
+        let has_left = self.has_left(work, sent) && !goes_on && !is_exempt;
+        self.check(Rule::Selected, !has_left, || {
+            format!("{cluster} started long after it had left the selection")
+        });
         self.check(Rule::Paused, may_start || goes_on, || {
             format!("{cluster} started while its upgrade is paused, invalid or restored")
         });
@@ -93,6 +97,22 @@ impl Facts {
             });
         }
         self.note_under_way(work);
+    }
+
+    /// Whether a cluster has left the selection of an upgrade so long before a start was sent that everybody had heard of it. Where
+    /// the storage of the hub has just gone back, nobody may have.
+    fn has_left(&self, work: &Work, sent: Duration) -> bool {
+        let upgrade = self.upgrades.get(&work.uid);
+        let cluster = self.clusters.get(&work.cluster);
+        let Some((upgrade, cluster)) = upgrade.zip(cluster) else {
+            return false;
+        };
+        let called = cluster.called(&work.cluster);
+        let is_named = upgrade.selectors.iter().any(|names| names.contains(called));
+        let is_decided = !upgrade.placement.is_empty() && self.decided.contains(&work.cluster);
+        let is_heard = !cluster.changed.is_zero() && cluster.changed + UNHEARD <= sent;
+        let went_back = self.rewinds.iter().any(|(at, _)| sent < *at + UNHEARD);
+        cluster.is_there && !is_named && !is_decided && is_heard && !went_back
     }
 
     /// Whether a cluster without a row was registered anew so shortly before that whoever sent the start may only have heard by

@@ -304,11 +304,13 @@ impl Facts {
     /// that cluster is still there, nobody who leads later can tell that it was away: then the clock of the row goes on.
     ///
     /// The clock runs from the first try with this start on, even if the hub refused that one: a cluster whose work the hub never
-    /// takes must not hold its slot for ever.
+    /// takes must not hold its slot for ever. A cluster that was registered anew since begins anew, but
+    /// not one that only had other labels or was not selected for a moment, and whose work still has that start.
     fn begins(&mut self, work: &Work) {
-        let changed = self.clusters.get(&work.cluster).map(|cluster| cluster.changed);
+        let cluster = self.clusters.get(&work.cluster);
+        let changed = cluster.map(|cluster| cluster.changed);
         let tried = self.refused.get(&(work.key(), work.started.clone()));
-        let tried = tried.filter(|tried| changed.is_none_or(|changed| **tried > changed));
+        let tried = tried.filter(|tried| cluster.is_none_or(|cluster| **tried > cluster.registered));
         let first = tried.copied().unwrap_or_else(|| self.sent());
         let goes_on = self.has_start_of_row(work);
         let earlier = self.created.get(&work.key());

@@ -1,11 +1,13 @@
+use std::time::Instant;
+
 use chrono::TimeDelta;
 use observe::index::Change;
-use observe::writes::{BlockerKind, MISSING_RETRY};
-use rollout::testing::{at, record};
-use rollout::{Cluster, Fleet, Phase, RivalHold, Selection, Step, StepWork};
+use observe::writes::{BlockerKind, MISSING_RETRY, RunningWrites};
+use rollout::testing::{at, policy, record};
+use rollout::{Cluster, Phase, Plan, RivalHold, Selection, Step, StepWork};
 
 use super::*;
-use crate::fixture::{Given, cluster, finished, index, note, upgrade, upgrades, work};
+use crate::fixture::{Given, cluster, finished, index, note, upgrade, upgrades, work, write};
 use crate::reconcile::commit::record_observation;
 
 fn seen(
@@ -112,6 +114,42 @@ fn an_upgrade_that_is_deleted_cleans_up_where_it_had_started_in_an_earlier_term(
     let observation = seen(&deleted, Vec::new(), &mut index, at(0));
     assert_eq!(names(&observation.fleet), ["b"]);
     assert_eq!(observation.unaccounted, ["a".into()]);
+}
+
+#[test]
+fn a_dropped_cluster_whose_start_is_on_its_way_or_that_is_back_holds_one_slot() {
+    let mut index = index(&["b"]);
+    let mut entry = upgrade("mine", &["a", "b"]).entry(&index);
+    note(&mut entry, "a", record(Phase::Partial));
+    write(&mut entry);
+    let plan = Plan {
+        dropped: vec![Arc::from("a")],
+        ..Plan::default()
+    };
+    entry
+        .rows
+        .commit(&plan, &policy().build(), Instant::now(), |_| (false, false));
+    let dropped = observed(&entry, Vec::new(), &mut index);
+    assert_eq!(names(&dropped), ["b"]);
+    assert_eq!(dropped.unreleased, 1);
+    let writes = RunningWrites {
+        count: 1,
+        starting: true,
+    };
+    entry.running.insert(Arc::from("a"), writes);
+    // A plan also looks at the clusters whose starts are on their way.
+    let awaited: [Arc<str>; 1] = [Arc::from("a")];
+    let starting = observe(&entry, &upgrades(Vec::new()), &index, &awaited, false, at(0)).fleet;
+    assert_eq!(names(&starting), ["a", "b"]);
+    assert_eq!(starting.unreleased, 0, "it is part of the fleet");
+    assert!(one(&starting, "a").slot_in_doubt && !one(&starting, "b").slot_in_doubt);
+    entry.running.clear();
+    index.cluster(&Change::Applied(cluster("a")));
+    entry.refresh_selection(&index, false);
+    let back = observed(&entry, Vec::new(), &mut index);
+    assert_eq!(names(&back), ["a", "b"]);
+    assert_eq!(back.unreleased, 0, "it is selected again");
+    assert!(one(&back, "a").slot_in_doubt);
 }
 
 #[test]

@@ -168,6 +168,13 @@ fn an_upgrade_takes_over_what_one_of_its_name_left_only_in_its_own_clusters() {
         note(entry, "c1", record(Phase::Blocked));
         assert!(!state.may_take_over("ns/u1", "c1"), "it does not start there");
         let entry = state.upgrades.get_mut("u1").unwrap();
+        note(entry, "c1", record(Phase::Complete));
+        assert!(state.may_take_over("ns/u1", "c1"), "the spec has changed since");
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        let revision = entry.spec.as_ref().unwrap().policy.revision.to_string();
+        note(entry, "c1", record(Phase::Complete).revision(&revision));
+        assert!(!state.may_take_over("ns/u1", "c1"), "it is complete there");
+        let entry = state.upgrades.get_mut("u1").unwrap();
         entry.origin = Origin::Restored(Arc::from("hold"));
         assert!(
             state.may_take_over("ns/u1", "c2"),
