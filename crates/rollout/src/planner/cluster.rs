@@ -141,12 +141,17 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     }
 }
 
-/// True when a written record says how the cluster released its slot. One that was blocked before tells nothing of a step
-/// that has ended since: a restarted controller would find that step's work and the cluster in flight.
+/// True when a written record says how the cluster released its slot. One that was blocked or queued before tells nothing of a
+/// step that has ended since: a restarted controller would find that step's work and the cluster in flight.
 fn tells_release(written: &Record, record: &Record) -> bool {
     let outcomes = |record: &Record| record.stages.map(|stage| stage.and_then(|stage| stage.outcome));
-    let is_same = written.phase == record.phase && written.is_same_run(record);
-    is_same && (record.phase != Phase::Blocked || outcomes(written) == outcomes(record))
+    let tells = match record.phase {
+        Phase::Blocked => {
+            matches!(written.phase, Phase::Blocked | Phase::Pending) && outcomes(written) == outcomes(record)
+        }
+        phase => written.phase == phase,
+    };
+    tells && written.is_same_run(record)
 }
 
 /// The step that runs in a phase, if one does.

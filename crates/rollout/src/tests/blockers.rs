@@ -178,6 +178,21 @@ fn a_cluster_that_waits_after_its_pre_action_frees_its_slot_only_when_that_is_wr
     assert_eq!(writes(&planned(10, asked(), written)), ["create dev2/PreAction"]);
 }
 
+/// Its row says already that the pre-action has ended and that the cluster waits, so another cluster has the slot.
+#[test]
+fn a_cluster_that_waits_after_its_pre_action_takes_no_slot_when_it_is_blocked() {
+    let waiting = record(Phase::Pending).reason(Reason::WaitingForSlot);
+    let fleet = fleet()
+        .cluster("dev1")
+        .record(waiting.succeeded(Stage::PreAction, 0))
+        .work(Step::PreAction, work(0).succeeded())
+        .refused(Step::Platform, 100)
+        .cluster("dev2");
+    let plan = planned(10, policy().pre_action().max_concurrency(1), fleet);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+    assert_eq!(writes(&plan), ["create dev2/PreAction"]);
+}
+
 /// A restarted controller, for which the refusal is only in the record.
 fn remembered(step: Step, record: RecordBuilder) -> FleetBuilder {
     let message = format!("Step {step:?}: no");
