@@ -147,6 +147,10 @@ impl Wire {
     pub(crate) async fn deliver(self, letter: Letter) -> Result<Response<Body>, std::io::Error> {
         let network = &self.network;
         network.ground.trace.count_request();
+        if self.role == Role::Controller {
+            let oracle = &network.ground.oracle;
+            oracle.send(&letter.sender, &letter.verb, letter.path(), &letter.body);
+        }
         let (there, back) = (
             network.latency("there", &letter.name, letter.count),
             network.latency("back", &letter.name, letter.count),

@@ -62,8 +62,8 @@ pub(crate) struct ClusterEvaluator<'a> {
     pub(crate) before: Phase,
     /// True when the cluster holds a slot.
     pub(crate) holds: bool,
-    /// True when the cluster left the selection a moment ago and may come back.
-    leaving: bool,
+    /// True when the cluster left the selection before it started. It may come back, or it is dropped soon.
+    pub(crate) leaving: bool,
     pub(crate) out: Evaluation,
 }
 

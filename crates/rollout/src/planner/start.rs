@@ -66,12 +66,14 @@ impl ClusterEvaluator<'_> {
     /// The start of a step whose work does not exist. The time limit applies, because a permanent blocker must not
     /// hold a slot forever. Returns `None` when the limit seems to have passed.
     ///
-    /// The clock of an update begins only when its attempt is announced. Before that nothing is asked of the cluster,
-    /// however long the hub rejects the row.
+    /// The clock of a step begins only when its attempt is announced. Before that nothing is asked of the cluster,
+    /// however long the hub rejects the row. Nor does the clock of any step begin while nothing is asked of the cluster
+    /// because it is leaving: it may come back minutes later, when another leader finds its row.
     fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
         let now = self.now;
         let has_begun = self.out.record.stage(step.into()).is_some();
-        if step == Step::Platform && !has_begun && !attempts::is_announced(self.cluster, &self.out.record) {
+        let is_asked_for = !self.leaving && attempts::is_announced(self.cluster, &self.out.record);
+        if !has_begun && !is_asked_for {
             return Some(now);
         }
         let started = self.stage(step.into(), now).started;

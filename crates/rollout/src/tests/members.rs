@@ -48,6 +48,29 @@ fn a_leaver_in_its_pre_action_is_dropped_when_its_work_is_on_its_way_out() {
     assert_eq!(plan.dropped, ["a".into()]);
 }
 
+/// It may come back before its row is removed, after minutes in which no controller ran.
+#[test]
+fn no_clock_of_a_next_step_begins_while_a_cluster_is_leaving() {
+    for now in [12, 15] {
+        let left = fleet()
+            .cluster("a")
+            .left(10)
+            .work(Step::PreAction, work(0).succeeded())
+            .record(record(Phase::PreAction).stage(Stage::PreAction, 0));
+        let plan = planned(now, policy().pre_action(), left);
+        assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::LeftSelection));
+        assert!(record_of(&plan, "a").succeeded(Stage::PreAction));
+        assert_eq!(record_of(&plan, "a").stage(Stage::Platform), None);
+    }
+    let back = fleet()
+        .cluster("a")
+        .record(record(Phase::PreAction).succeeded(Stage::PreAction, 0));
+    let plan = planned(200, policy().pre_action(), back);
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    let platform = record_of(&plan, "a").stage(Stage::Platform);
+    assert_eq!(platform.map(|stage| stage.started), Some(at(200)));
+}
+
 #[test]
 fn a_leaver_in_flight_goes_on_to_its_end_and_counts() {
     let fleet = fleet()

@@ -429,8 +429,9 @@ pub(super) struct Facts {
     pub created: BTreeMap<Key, Created>,
     /// When the work of an attempt was first sent, or announced by a row if an earlier one is changed in place.
     pub began: BTreeMap<Key, Duration>,
-    /// When a creation that was refused was first sent: by what it would have created, and the start that it names.
-    pub refused: BTreeMap<(Key, String), Duration>,
+    /// When a creation was first sent that the log does not tell of, because it was refused or never arrived: by what it would
+    /// have created, and the start that it names.
+    pub tried: BTreeMap<(Key, String), Duration>,
     /// What a work was created as, by UID of the work.
     pub keys: BTreeMap<String, Key>,
     /// Who deleted which work, by UID of the work.
@@ -486,7 +487,7 @@ impl Facts {
         earlier.writes = self.writes;
         earlier.lists = std::mem::take(&mut self.lists);
         earlier.requests = std::mem::take(&mut self.requests);
-        earlier.refused = std::mem::take(&mut self.refused);
+        earlier.tried = std::mem::take(&mut self.tried);
         earlier.checked = std::mem::take(&mut self.checked);
         earlier.violations = std::mem::take(&mut self.violations);
         earlier.keep_ends(self);

@@ -65,9 +65,6 @@ impl Facts {
         if sent.code >= 400 && matches!(sent.verb, "POST" | "PATCH") && sent.path.contains("upgradereports") {
             self.refused_rows(sender, sent.body);
         }
-        if sent.code >= 400 && sent.verb == "POST" && sent.path.ends_with("/manifestworks") {
-            self.refused_work(sender, sent.body);
-        }
         let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
         // The server ignores the metadata of a status that is applied.
         let is_ours = is_ours && !sent.path.ends_with("/status");

@@ -304,12 +304,13 @@ impl Facts {
     /// that cluster is still there, nobody who leads later can tell that it was away: then the clock of the row goes on.
     ///
     /// The clock runs from the first try with this start on, even if the hub refused that one: a cluster whose work the hub never
-    /// takes must not hold its slot for ever. A cluster that was registered anew since begins anew, but
+    /// takes must not hold its slot for ever. Nor can the controller tell a try that never arrived from one whose work somebody
+    /// has deleted since. A cluster that was registered anew since begins anew, but
     /// not one that only had other labels or was not selected for a moment, and whose work still has that start.
     fn begins(&mut self, work: &Work) {
         let cluster = self.clusters.get(&work.cluster);
         let changed = cluster.map(|cluster| cluster.changed);
-        let tried = self.refused.get(&(work.key(), work.started.clone()));
+        let tried = self.tried.get(&(work.key(), work.started.clone()));
         let tried = tried.filter(|tried| cluster.is_none_or(|cluster| **tried > cluster.registered));
         let first = tried.copied().unwrap_or_else(|| self.sent());
         let goes_on = self.has_start_of_row(work);
@@ -321,8 +322,9 @@ impl Facts {
         }
     }
 
-    /// Notes a creation that was refused: the log will not tell it.
-    pub(super) fn refused_work(&mut self, sender: &Sender, body: &[u8]) {
+    /// Notes a creation that is sent. If the hub refuses it or never gets it, the log does not tell of it. The first one counts,
+    /// or the first one since the cluster was registered anew.
+    pub(super) fn try_work(&mut self, sender: &Sender, body: &[u8]) {
         let work: Value = serde_json::from_slice(body).unwrap_or_default();
         let note = |field: &str, name: &str| {
             let notes = work.pointer(field);
@@ -338,7 +340,14 @@ impl Facts {
             note(annotations, ANNOTATION_ATTEMPT),
         );
         let started = note(annotations, ANNOTATION_STARTED_AT);
-        self.refused.entry((key, started)).or_insert(sender.at);
+        let registered = self
+            .clusters
+            .get(&key.1)
+            .map_or(Duration::ZERO, |cluster| cluster.registered);
+        let first = self.tried.entry((key, started)).or_insert(sender.at);
+        if *first <= registered {
+            *first = sender.at;
+        }
     }
 
     /// Whether a work has the start that the row of its attempt on the hub gives to a step that is not over. A row that only a
@@ -374,6 +383,11 @@ impl Facts {
     fn created(&mut self, work: &Work) {
         self.begins(work);
         let sent = self.sent();
+        // The log tells of this try.
+        let of_start = (work.key(), work.started.clone());
+        if self.tried.get(&of_start) == Some(&sent) {
+            self.tried.remove(&of_start);
+        }
         // A cluster that was away begins anew.
         let changed = self
             .clusters
