@@ -80,7 +80,7 @@ pub fn observe<'a, R: ClusterRow + 'a>(
     Observation {
         fleet: Fleet {
             clusters,
-            unreleased: entry.unreleased,
+            unreleased: entry.unreleased.len(),
         },
         unaccounted,
     }

@@ -52,8 +52,8 @@ pub struct UpgradeInput<'a, R> {
     pub selected: &'a Selected,
     /// Rows by cluster.
     pub rows: &'a BTreeMap<Arc<str>, R>,
-    /// Number of clusters that were dropped and hold slots by their rows on the hub.
-    pub unreleased: usize,
+    /// Clusters that were dropped and hold slots by their rows on the hub.
+    pub unreleased: Vec<&'a Arc<str>>,
     /// The upgrade may have rows that are not known.
     pub is_incomplete: bool,
     /// Since when clusters of the fleet are no longer selected.

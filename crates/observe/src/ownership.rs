@@ -70,7 +70,9 @@ fn in_flight<'a, R: ClusterRow>(other: &UpgradeInput<'a, R>) -> impl Iterator<It
         .map(|(cluster, _)| cluster);
     let is_deleting = other.is_deleting;
     let rows = other.rows.iter().filter(move |_| !is_deleting);
-    starting.chain(other.unsettled.keys()).chain(
+    // As long as the hub has the row of a cluster that was dropped, the next leader would go on there if it came back.
+    let dropped = other.unreleased.iter().copied().filter(move |_| !is_deleting);
+    starting.chain(other.unsettled.keys()).chain(dropped).chain(
         // Until an end is written, the next leader would go on.
         rows.filter(|(_, row)| {
             let mut records = [Some(row.record()), row.written()].into_iter().flatten();

@@ -229,7 +229,7 @@ impl Snapshot {
             in_force: upgrade.spec.as_ref().ok().map(|spec| &spec.fields),
             selected: &upgrade.selected,
             rows: &upgrade.rows.by_cluster,
-            unreleased: 0,
+            unreleased: Vec::new(),
             is_incomplete: upgrade.rows.is_incomplete,
             left: &forgotten.times,
             former: &forgotten.former,

@@ -74,10 +74,10 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
             entry.end(&cluster);
         }
         Write::Report { due, .. } => {
-            let written = record_report(entry, *due, result);
+            let is_known = record_report(entry, *due, result);
             entry.dirty = true;
-            // Other upgrades may be waiting for what is recorded now.
-            if written {
+            // Other upgrades may be waiting for what is recorded now, or for a row that is gone.
+            if is_known {
                 wake_conflicting(&mut state.upgrades);
             }
         }
@@ -97,7 +97,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     }
 }
 
-/// Records the result of writing a report. Returns true if the report was written.
+/// Records the result of writing a report. Returns true if it tells what the hub has now.
 fn record_report(entry: &mut UpgradeEntry, due: ShardWrite, result: &WriteResult) -> bool {
     let now = clock::now();
     match result {
@@ -115,7 +115,10 @@ fn record_report(entry: &mut UpgradeEntry, due: ShardWrite, result: &WriteResult
         } => entry.rows.refused(&due, rows, *about_rows, text, now),
         _ => entry.rows.failed(&due, now),
     }
-    matches!(result, WriteResult::Report(_) | WriteResult::ReportDeleted)
+    matches!(
+        result,
+        WriteResult::Report(_) | WriteResult::ReportDeleted | WriteResult::ReportChanged(_)
+    )
 }
 
 /// Records the result of creating a work.

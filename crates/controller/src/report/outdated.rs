@@ -15,11 +15,11 @@ use super::rows::Rows;
 use super::shard::ShardWrite;
 
 impl Rows {
-    /// Number of clusters without a row that hold slots by a row that the hub may have.
+    /// The clusters without a row that hold slots by a row that the hub may have.
     #[must_use]
-    pub fn unreleased(&self) -> usize {
+    pub fn unreleased(&self) -> Vec<&Arc<str>> {
         let outdated = self.outdated.keys();
-        outdated.filter(|cluster| self.is_unreleased(cluster)).count()
+        outdated.filter(|cluster| self.is_unreleased(cluster)).collect()
     }
 
     /// True when the cluster has no row and holds a slot by one that the hub may have.

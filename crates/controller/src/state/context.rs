@@ -26,7 +26,7 @@ use crate::state::freshness::KINDS;
 use crate::state::orphans::Orphans;
 use crate::state::settings::Settings;
 use crate::state::upgrade::Upgrades;
-use crate::state::upgrade::{UpgradeEntry, concerns_archive, concerns_planning};
+use crate::state::upgrade::{UpgradeEntry, concerns_archive, concerns_planning, wake_conflicting};
 
 /// Largest number of remembered reports whose upgrades are not known.
 const MAX_UNKNOWN_REPORTS: usize = 4096;
@@ -482,7 +482,12 @@ impl State {
                 archive.observe(shard, version_of(meta), Some(report).filter(|_| ours && !deleted));
                 return;
             }
-            entry.dirty |= entry.rows.observe(report, deleted || !ours, own, clock::now());
+            let is_changed = entry.rows.observe(report, deleted || !ours, own, clock::now());
+            entry.dirty |= is_changed;
+            // Other upgrades may be waiting for a row that is gone now.
+            if is_changed && own {
+                wake_conflicting(&mut self.upgrades);
+            }
         }
     }
 

@@ -104,6 +104,30 @@ fn an_end_that_is_not_on_record_yet_holds_a_cluster_whose_works_are_gone() {
 }
 
 #[test]
+fn a_cluster_that_was_dropped_in_flight_is_held_until_its_row_is_gone_from_the_hub() {
+    let mut index = index(&["c1"]);
+    let entry = upgrade("mine", &["c1"], &index);
+    for created in [OLD, NEW] {
+        let mut other = upgrade("other", &["c2"], &index).created(created);
+        let mut hold = |other: &TestUpgrade| {
+            let cluster = one(&observed(&entry, std::slice::from_ref(other), &mut index), "c1");
+            cluster.rival.map(|rival| rival.hold)
+        };
+        other.unreleased.push(Arc::from("c1"));
+        assert_eq!(
+            hold(&other),
+            Some(RivalHold::Active),
+            "its next leader would go on"
+        );
+        other.is_deleting = true;
+        assert_eq!(hold(&other), None, "its next leader would only delete");
+        other.is_deleting = false;
+        other.unreleased.clear();
+        assert_eq!(hold(&other), None, "the row is gone");
+    }
+}
+
+#[test]
 fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
     for reason in [Reason::Paused, Reason::CanaryFailed, Reason::MaxFailuresExceeded] {
         let gated = Record::from(record(Phase::Pending).reason(reason));

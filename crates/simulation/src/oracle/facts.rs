@@ -334,6 +334,8 @@ pub(super) struct Cluster {
     pub done: BTreeMap<String, Duration>,
     /// Since when the platform work shows the end of the update to a version.
     pub shown: BTreeMap<String, Duration>,
+    /// The version that its last platform work reported before that work was deleted. Only whoever saw it then knows of it.
+    pub remembered: Option<Version>,
 }
 
 impl Cluster {

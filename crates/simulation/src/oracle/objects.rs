@@ -198,6 +198,7 @@ impl Facts {
             let cluster = self.cluster(object.name());
             cluster.versions.clear();
             cluster.proven.clear();
+            cluster.remembered = None;
             for upgrade in self.upgrades.values_mut() {
                 upgrade.release(object.name());
                 // Its row goes with it. When it comes back, it begins anew, and what it had ended before counts for nothing.
@@ -292,13 +293,21 @@ impl Facts {
 }
 
 impl Facts {
-    /// Whether a cluster that was registered anew is blocked only because the controller remembers a row from before. The
-    /// claim of the cluster allows its update, and a replica that starts anew may find no such row any more.
+    /// Whether a cluster is blocked only because the controller remembers what is not on the hub any more: a row from before
+    /// the cluster was registered anew, or a newer version that its platform work reported before it was deleted. The claim of the
+    /// cluster allows its update, and a replica that starts anew may find nothing that forbids it. A row that proves the newer
+    /// version is found by that replica, too.
     pub(super) fn has_block_by_memory(&self) -> bool {
         let is_allowed = |name: &str, target: Version| {
-            let anew = self.clusters.get(name).filter(|cluster| cluster.was_deleted);
-            let claimed = anew.and_then(|cluster| cluster.versions.last());
-            claimed.is_some_and(|(_, claimed)| *claimed <= target)
+            let Some(cluster) = self.clusters.get(name) else {
+                return false;
+            };
+            let is_remembered = cluster.remembered.is_some_and(|version| version > target)
+                && cluster
+                    .proven_at(self.now)
+                    .is_none_or(|version| version <= target);
+            let claimed = cluster.versions.last();
+            (cluster.was_deleted || is_remembered) && claimed.is_some_and(|(_, claimed)| *claimed <= target)
         };
         let is_blocked = |row: &Row| row.phase == "Blocked" && row.reason == "NewerThanTarget";
         let mut upgrades = self.upgrades.values().filter(|upgrade| !upgrade.is_gone);

@@ -12,7 +12,7 @@ use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::deadlines::wall;
-use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, Upgrade, label, text};
+use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, Upgrade, label, text, version};
 use super::rule::Rule;
 use crate::actor::{Role, Sender};
 
@@ -145,6 +145,7 @@ impl Facts {
             self.tampered(change, &work);
         }
         self.note_running(change, &work);
+        self.note_remembered(change, &work);
         match change.kind {
             ChangeKind::Added if self.by_controller() => {
                 self.keys.insert(change.after.uid.to_string(), work.key());
@@ -199,6 +200,16 @@ impl Facts {
                     created.deleted = Some((self.now, by));
                 }
             }
+        }
+    }
+
+    /// Notes which version only the controller remembers: the one that a platform work reported last, once that work is gone.
+    fn note_remembered(&mut self, change: &Change, work: &Work) {
+        let reported = work.reported("version");
+        let reported = reported.and_then(|value| version(text(value, "/string")));
+        if work.step == Some(Step::Platform) && reported.is_some() {
+            let is_gone = change.kind == ChangeKind::Deleted;
+            self.cluster(&work.cluster).remembered = reported.filter(|_| is_gone);
         }
     }
 

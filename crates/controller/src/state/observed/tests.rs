@@ -153,6 +153,34 @@ fn a_dropped_cluster_whose_start_is_on_its_way_or_that_is_back_holds_one_slot() 
 }
 
 #[test]
+fn a_cluster_that_another_upgrade_has_dropped_is_free_once_its_row_is_gone_from_the_hub() {
+    let mut index = index(&["a"]);
+    let entry = upgrade("mine", &["a"]).entry(&index);
+    let dropped = |index: &Index| {
+        let mut other = upgrade("other", &[]).entry(index);
+        note(&mut other, "a", record(Phase::PreAction));
+        write(&mut other);
+        let plan = Plan {
+            dropped: vec![Arc::from("a")],
+            ..Plan::default()
+        };
+        other
+            .rows
+            .commit(&plan, &policy().build(), Instant::now(), |_| (false, false));
+        other
+    };
+    let other = dropped(&index);
+    assert!(one(&observed(&entry, vec![other], &mut index), "a").rival.is_some());
+    let mut other = dropped(&index);
+    write(&mut other);
+    assert!(
+        one(&observed(&entry, vec![other], &mut index), "a")
+            .rival
+            .is_none()
+    );
+}
+
+#[test]
 fn a_canary_that_left_stays_one() {
     let mut index = index(&["a"]);
     let mut entry = upgrade("mine", &[]).entry(&index);
