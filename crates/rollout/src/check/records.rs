@@ -70,6 +70,21 @@ pub(super) fn tells_of(written: &Record, record: &Record) -> bool {
     written.attempt == record.attempt && !Stage::ALL.into_iter().any(is_another)
 }
 
+/// True when a written record is of another attempt than the record, and the cluster has no slot in that attempt: neither does
+/// the row hold one, nor is there a work of a step that it does not tell the end of.
+fn tells_of_no_start(cluster: &Cluster, written: &Record, record: &Record) -> bool {
+    let is_over = |work: &Work, step: Step| {
+        let stage = written.stage(step.into());
+        stage.is_some_and(|stage| stage.finished.is_some() && stage.started == work.started)
+    };
+    let mut works = Step::ALL
+        .into_iter()
+        .filter_map(|step| Some((step, cluster.works[step.index()].ours()?)));
+    let has_started = works.any(|(step, work)| speaks_for(work, written, step) && !is_over(work, step));
+    let holds = cluster.slot_in_doubt || written.phase.holds_slot();
+    written.attempt != record.attempt && !holds && !has_started
+}
+
 /// True when a failure released a slot and no written record says so. A restarted controller might find the cluster
 /// in flight.
 pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
@@ -89,7 +104,10 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
         && (cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot()));
     queued
         || out_of_flight
-            && written.is_none_or(|written| written.phase != record.phase || !tells_of(written, record))
+            && written.is_none_or(|written| {
+                (written.phase != record.phase || !tells_of(written, record))
+                    && !tells_of_no_start(cluster, written, record)
+            })
 }
 
 impl Checker<'_> {

@@ -324,6 +324,20 @@ pub(crate) fn shows_a_start(cluster: &Cluster, record: &Record) -> bool {
     work.is_some_and(|work| is_of(work, record, Step::PreAction))
 }
 
+/// True when a controller that knew only this record would find the cluster in flight, by the record itself or by the work
+/// of a step that the record does not tell the end of. A work that cannot be read now may be such a work.
+pub(crate) fn may_be_found_in_flight(cluster: &Cluster, record: &Record) -> bool {
+    let is_over = |work: &Work, step: Step| {
+        record
+            .stage(step.into())
+            .is_some_and(|stage| stage.finished.is_some() && stage.started == work.started)
+    };
+    let is_open = |step: Step| {
+        telling(cluster, step).is_some_and(|work| is_of(work, record, step) && !is_over(work, step))
+    };
+    record.phase.holds_slot() || cluster.unreadable_work().is_some() || Step::ALL.into_iter().any(is_open)
+}
+
 /// Returns a cluster to the end of its earlier attempt. It was queued again and left the selection before it started.
 /// Its work from that attempt must not be deleted, so the cluster cannot be dropped.
 fn fall_back(

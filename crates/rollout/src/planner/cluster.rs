@@ -134,9 +134,13 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             (gave_slot_back && !tells_release(written, record))
                 || (queued && (cluster.slot_in_doubt || written.phase.holds_slot()))
         }
+        // The written record is of another attempt. Example: the cluster was queued for a new revision, then left the
+        // selection, and fell back to its earlier attempt. If it never started in the written one, a restarted controller
+        // finds the same.
         Some(written) => {
             let held = cluster.slot_in_doubt || written.phase.holds_slot();
-            gave_slot_back || (held && !record.phase.holds_slot())
+            (gave_slot_back && attempts::may_be_found_in_flight(cluster, written))
+                || (held && !record.phase.holds_slot())
         }
     }
 }

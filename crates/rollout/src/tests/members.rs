@@ -469,6 +469,34 @@ fn a_cluster_that_fails_because_it_left_frees_its_slot_only_when_that_is_written
     assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
 }
 
+/// Its row says that it is queued, so another cluster has the slot.
+#[test]
+fn a_queued_leaver_that_falls_back_takes_no_slot_unless_it_may_have_started_in_the_attempt_of_its_row() {
+    let left = || {
+        fleet()
+            .cluster("a")
+            .left(0)
+            .work(Step::Platform, work(0).running())
+            .record(record(Phase::Pending).revision("r2"))
+    };
+    let ran = |revision: &str| left().work(Step::PreAction, work(50).revision(revision).succeeded());
+    let asked = || r2().pre_action().max_concurrency(1);
+    for (fleet, in_flight) in [
+        (left(), 0),
+        (ran("r1"), 0),
+        (ran("r2"), 1),
+        (left().slot_in_doubt(), 1),
+    ] {
+        let plan = planned(100, asked(), fleet.cluster("b"));
+        assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::LeftSelection));
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+        assert!(plan.clusters[0].urgent);
+        let starts = writes(&plan).contains(&"create b/PreAction".to_owned());
+        assert_eq!(starts, in_flight == 0);
+        assert_eq!(plan.summary.in_flight, in_flight);
+    }
+}
+
 #[test]
 fn a_failure_of_an_earlier_life_frees_no_slot_for_one_that_is_not_written() {
     let failed = |start| {

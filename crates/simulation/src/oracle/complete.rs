@@ -27,6 +27,31 @@ impl Upgrade {
         };
         self.end(cluster, step, &row.revision).is_some()
     }
+
+    /// Whether agents have reported the end of the steps that hold a slot after one time and until another, and another version
+    /// was asked for in between as well.
+    pub(super) fn has_ended_and_is_asked_again(
+        &self,
+        cluster: &str,
+        since: Duration,
+        until: Duration,
+    ) -> bool {
+        let is_between = |at: Duration| since < at && at <= until;
+        let mut edits = self.generations.iter().zip(self.generations.iter().skip(1));
+        let is_asked_again =
+            edits.any(|(before, now)| before.version != now.version && is_between(now.since));
+        let wants_operators = self.generations.iter().any(|spec| spec.after.operators);
+        let last = if wants_operators {
+            Step::Operators
+        } else {
+            Step::Platform
+        };
+        let mut ends = self
+            .ends
+            .iter()
+            .filter(|((name, step, _), _)| name == cluster && *step == last);
+        is_asked_again && ends.any(|(_, end)| is_between(end.first) || is_between(end.last))
+    }
 }
 
 impl Facts {

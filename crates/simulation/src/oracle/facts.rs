@@ -114,6 +114,8 @@ pub(super) struct Record {
     pub sent: Duration,
     /// Somebody else has written this record since its last attempt began.
     pub is_edited: bool,
+    /// Somebody else has deleted its latest row.
+    pub is_lost: bool,
     /// The report that has its latest row.
     pub report: String,
     /// Attempts that are over.

@@ -121,13 +121,16 @@ impl Record {
         found
     }
 
-    /// Later rows follow the next one only, which is of this attempt. `is_new`: the cluster may begin anew.
+    /// Later rows follow the next one only, which is of this attempt. `is_new`: the cluster may begin anew. An attempt whose row
+    /// somebody has deleted is not over: whoever leads since may know only of an earlier attempt, by a work that goes on, and
+    /// may announce the deleted one again when that work has ended.
     fn supersede(&mut self, attempt: &(String, String), is_new: bool) {
         let earlier = self.before.iter().map(Row::attempt);
         let over = earlier.filter(|over| over != attempt && !over.0.is_empty());
         let over: Vec<_> = over.collect();
         self.superseded.extend(over);
-        if is_new {
+        let was_lost = std::mem::take(&mut self.is_lost);
+        if is_new || was_lost {
             self.superseded.clear();
         }
         self.before.clear();
@@ -309,6 +312,7 @@ impl Facts {
                 self.created
                     .retain(|(uid, cluster, ..), _| *uid != owner || cluster != gone);
                 record.is_edited = true;
+                record.is_lost = true;
                 record.superseded.clear();
                 upgrade.release(gone);
             }
@@ -372,15 +376,17 @@ impl Facts {
     }
 
     /// Whether the hub had neither a row of a cluster nor a work of this attempt when a report arrived that was under way for
-    /// long. A leader whose term began before that has found nothing of this attempt, and begins anew.
+    /// long. A leader whose term began before that has found nothing of this attempt, and begins anew. A work that is being
+    /// deleted counts for nothing: it may be the pre-action of a cluster that left the selection and has come back.
     fn is_unheard_row(&self, owner: &str, name: &str, row: &Row) -> bool {
         let record = self
             .upgrades
             .get(owner)
             .and_then(|upgrade| upgrade.records.get(name));
-        let mut works = self.works.values();
-        let has_work = works.any(|work| {
-            work.owner == owner
+        let mut works = self.works.iter();
+        let has_work = works.any(|(uid, work)| {
+            !self.deleters.contains_key(uid)
+                && work.owner == owner
                 && work.cluster == name
                 && work.revision == row.revision
                 && work.retry == row.retry

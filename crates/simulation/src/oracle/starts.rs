@@ -21,6 +21,23 @@ fn goes_on(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
         || upgrade.records.get(&work.cluster).is_some_and(of_row)
 }
 
+/// Whether the update of a cluster had ended in this attempt when a step was sent, as its row says and its agents had reported.
+/// Such a cluster goes through all its steps even if it leaves the selection. Its next step may have to wait for long, and
+/// then its row does not hold a slot: somebody else's work is in the way, no slot is free after that, or a retry is queued.
+fn has_updated(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
+    let record = upgrade.records.get(&work.cluster);
+    let row = record.and_then(Record::row);
+    let Some(row) = row.filter(|row| row.revision == work.revision && row.retry == work.retry) else {
+        return false;
+    };
+    let mut ends = upgrade.ends.iter();
+    let is_reported = ends.any(|((name, step, _), end)| {
+        *name == work.cluster && *step == Step::Platform && end.target == row.to && end.first <= sent
+    });
+    let platform = row.step("Platform");
+    is_reported && platform.is_some_and(|step| step.outcome == "Succeeded")
+}
+
 impl Facts {
     /// A cluster begins its steps, or begins them anew.
     pub(super) fn start(&mut self, work: &Work) {
@@ -64,7 +81,8 @@ impl Facts {
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
         let cluster = &work.cluster;
-        let has_left = self.has_left(work, sent) && !goes_on && !is_exempt;
+        let may_end = goes_on || is_exempt || has_updated(upgrade, work, sent);
+        let has_left = self.has_left(work, sent) && !may_end;
         self.check(Rule::Selected, !has_left, || {
             format!("{cluster} started long after it had left the selection")
         });

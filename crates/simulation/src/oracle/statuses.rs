@@ -163,16 +163,23 @@ impl Facts {
     /// Clusters that have ended their updates, so that another one may have started, and were deleted before their rows said so.
     /// They count again until those rows are gone or say so: whoever starts anew then finds no work that tells of the end. What
     /// counts is what the rows said when the status was sent. The row that tells the end may come at the same moment.
+    ///
+    /// The same holds for clusters that an edit of the version queued again before their rows told the end: whoever starts anew
+    /// finds by such a row that the cluster is under way, and the new spec may ask for another step that follows at once.
     fn ended_before_row<'a>(&self, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
         let is_open = |(name, record): &(&String, &Record)| {
             let cluster = self.clusters.get(*name);
             let was_away =
                 |since| cluster.is_some_and(|cluster| cluster.was_deleted && cluster.changed > since);
             let known = [sent, sent.saturating_sub(UNTOLD)].map(|at| record.told_at(at));
-            let mut known = known.into_iter().flatten();
-            let is_counted = known.any(|(since, phase)| holds_slot(phase) && was_away(*since));
-            let row = record.row().filter(|_| is_counted);
+            let known = known.into_iter().flatten();
+            let mut holding = known
+                .filter(|(_, phase)| holds_slot(phase))
+                .map(|(since, _)| *since);
+            let mut again = holding.clone();
+            let row = record.row().filter(|_| holding.any(was_away));
             row.is_some_and(|row| upgrade.has_ended(name, row))
+                || again.any(|since| upgrade.has_ended_and_is_asked_again(name, since, sent))
         };
         let open = upgrade.records.iter().filter(is_open).map(|(name, _)| name);
         let dropped = upgrade.dropped.iter();
