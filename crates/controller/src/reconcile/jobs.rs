@@ -130,12 +130,11 @@ const fn is_halt(why: DeleteReason) -> bool {
     matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted)
 }
 
-/// The version of a work that may only be deleted as it is known: the platform work of a finished cluster, which another
-/// upgrade may be taking over at this moment (`docs/design/rules.md#platform-work-kept`).
+/// The version of a work that may only be deleted as it is known: one whose step is over. Another upgrade may be taking it over
+/// at this moment (`docs/design/rules.md#platform-work-kept`), or the storage of the hub may have gone back to a time before the
+/// step was over, and the deletion would make it run twice (`docs/design/rules.md#terminal-row-first`).
 fn kept_version(index: &Index, cluster: &str, step: Step, why: DeleteReason) -> Option<u64> {
-    let view = index
-        .work_of(cluster, step)
-        .filter(|_| step == Step::Platform && !is_halt(why));
+    let view = index.work_of(cluster, step).filter(|_| !is_halt(why));
     view.map(|view| view.version)
 }
 

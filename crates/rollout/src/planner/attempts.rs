@@ -203,12 +203,10 @@ pub(crate) fn soak_carrier(policy: &Policy) -> Option<Step> {
         .find(|step| policy.wants(*step))
 }
 
-/// Start of a step's clock. Within an attempt it is that of the record, because only the controller writes records,
-/// while an agent can edit the work.
+/// Start of a step's clock. It is that of the record if there is one, because only the controller writes records, while an
+/// agent can edit the work. That also holds for a work of the attempt before: a retry keeps the steps that had succeeded.
 pub(crate) fn clock(work: &Work, record: &Record, step: Step) -> DateTime<Utc> {
-    let recorded = record
-        .stage(step.into())
-        .filter(|_| work.attempt == record.attempt);
+    let recorded = record.stage(step.into());
     recorded.map_or(work.started, |stage| stage.started)
 }
 

@@ -157,6 +157,26 @@ fn a_start_that_is_edited_later_neither_moves_the_deadline_nor_the_record() {
     }
 }
 
+/// A retry keeps the update that had succeeded, with the work of the attempt before.
+#[test]
+fn a_start_that_is_edited_after_its_step_does_not_move_the_soak_of_a_retry() {
+    let retried = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(1_000_000).succeeded())
+        .work(Step::Operators, work(20).retry("again").succeeded())
+        .record(
+            record(Phase::Operators)
+                .retry("again")
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Operators, 20),
+        );
+    let plan = planned(30, policy().operators().soak(30).retry("again"), retried);
+    assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
+    let stage = record_of(&plan, "a").stage(Stage::Soak).copied();
+    assert_eq!(stage.map(|stage| stage.started), Some(at(30)));
+    assert_eq!(plan.wake_at, Some(at(60)));
+}
+
 /// A cluster that has just been upgraded and whose work's clock is ahead of the time of the plan.
 fn upgraded_ahead(soak: Option<i64>) -> FleetBuilder {
     let done = work(120).succeeded();

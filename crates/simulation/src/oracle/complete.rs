@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::names::Step;
 
-use super::facts::{DEAF, Facts, Row, Running, Upgrade, version};
+use super::facts::{DEAF, End, Facts, Row, Running, Upgrade, Version, version};
 use super::rule::Rule;
 
 /// Whether a work of the attempt of a row holds a slot, and its agent still works on it.
@@ -17,6 +17,13 @@ fn is_at_work(work: &Running, owner: &str, cluster: &str, row: &Row) -> bool {
 }
 
 impl Upgrade {
+    /// The ends of this upgrade's updates of a cluster that agents have reported, and the versions to which they led.
+    fn updates(&self, cluster: &str) -> impl Iterator<Item = (&End, Option<Version>)> {
+        let ends = self.ends.iter();
+        let updates = ends.filter(move |((name, step, _), _)| name == cluster && *step == Step::Platform);
+        updates.map(|(_, end)| (end, version(&end.target)))
+    }
+
     /// Whether agents have reported the end of the steps that hold a slot, as a row says.
     pub(super) fn has_ended(&self, cluster: &str, row: &Row) -> bool {
         let wants_operators = self.generations.last().is_some_and(|spec| spec.after.operators);
@@ -74,6 +81,27 @@ impl Facts {
             let is_unheard = work.taken_back.is_some_and(|since| sent < since + DEAF);
             let has_seemed_over = tells_end && work.name == platform && is_unheard;
             is_at_work(work, owner, cluster, row) && !has_seemed_over
+        })
+    }
+
+    /// Whether a cluster has claimed to run something older after it had ended the update that an upgrade asks for, and another
+    /// upgrade has then taken it to something older. Nobody can tell such a claim from that of a cluster that somebody has taken
+    /// back. A claim that is older because of the other update does not count.
+    pub(super) fn was_misled(&self, owner: &str, name: &str) -> bool {
+        let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
+            return false;
+        };
+        let target = upgrade.generations.last().and_then(|spec| version(&spec.version));
+        let updates = upgrade.updates(name).filter(|(_, to)| *to == target);
+        let (Some(target), Some(ended)) = (target, updates.map(|(end, _)| end.last).max()) else {
+            return false;
+        };
+        let others = self.upgrades.iter().filter(|(uid, _)| uid.as_str() != owner);
+        let updates = others.flat_map(|(_, other)| other.updates(name));
+        let mut older = updates.filter(|(_, to)| to.is_some_and(|to| to < target));
+        older.any(|(end, _)| {
+            let mut claims = cluster.versions.iter();
+            claims.any(|(since, claimed)| ended < *since && *since < end.first && *claimed < target)
         })
     }
 

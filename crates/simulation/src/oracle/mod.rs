@@ -149,7 +149,8 @@ impl Oracle {
     }
 
     /// Whether nothing says that a cluster runs what a complete upgrade asks for: somebody has edited its record, it was registered
-    /// anew, or the upgrade was complete before it was restored.
+    /// anew, the upgrade was complete before it was restored, or the cluster has claimed to run something older, and another upgrade
+    /// has believed it.
     #[must_use]
     pub fn is_excused(&self, uid: &str, cluster: &str) -> bool {
         self.with(|facts| {
@@ -159,7 +160,7 @@ impl Oracle {
                 let record = upgrade.records.get(cluster);
                 upgrade.is_held || record.is_some_and(|record| record.is_edited)
             };
-            was_deleted || upgrade.is_some_and(is_edited)
+            was_deleted || upgrade.is_some_and(is_edited) || facts.was_misled(uid, cluster)
         })
     }
 

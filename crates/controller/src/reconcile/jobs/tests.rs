@@ -1,8 +1,30 @@
 use std::time::Instant;
 
-use observe::index::Index;
+use observe::index::{Change, Index};
+use rollout::testing::at;
 
 use super::*;
+use crate::fixture::{index, work};
+
+/// The storage of the hub may have gone back to a time before the step was over. Then its work has another version.
+#[test]
+fn only_a_deletion_that_stops_a_step_is_for_any_version_of_its_work() {
+    let mut index = index(&["c1"]);
+    for step in Step::ALL {
+        index.work(&Change::Applied(work("c1", step, "u1", 7)), at(0));
+        for why in [
+            DeleteReason::Complete,
+            DeleteReason::AllComplete,
+            DeleteReason::Leftover,
+            DeleteReason::Superseded,
+        ] {
+            assert_eq!(kept_version(&index, "c1", step, why), Some(7), "{step} {why:?}");
+        }
+        for why in [DeleteReason::LeftSelection, DeleteReason::UpgradeDeleted] {
+            assert_eq!(kept_version(&index, "c1", step, why), None, "{step} {why:?}");
+        }
+    }
+}
 
 #[test]
 fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
