@@ -174,7 +174,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
                 works,
                 self.index
                     .installed(name, self.now)
-                    .or(managed.map(|cluster| &cluster.version)),
+                    .or(managed.map(|cluster| &cluster.last_version)),
             ),
             works: step_works,
             record: row.map(|row| Arc::clone(row.record())),

@@ -72,6 +72,20 @@ impl Rows {
             .map_or(0, |(shard, _)| *shard)
     }
 
+    /// True while the hub may know a cluster by this shard alone: the cluster has moved from it, and the hub has not accepted
+    /// its row in another shard yet. Until then the shard is not written, because that would lose the row.
+    pub(super) fn is_needed(&self, shard: usize) -> bool {
+        let entry = &self.shards[shard];
+        let is_unwritten = |cluster: &str| {
+            let row = self.by_cluster.get(cluster);
+            row.is_some_and(|row| row.shard != shard && row.stored.is_none())
+        };
+        let mut outdated = self.outdated.iter();
+        entry.is_left
+            && entry.exists()
+            && outdated.any(|(cluster, shards)| shards.contains_key(&shard) && is_unwritten(cluster))
+    }
+
     /// The record by which a cluster without a row holds a slot on the hub.
     pub(super) fn outdated_slot(&self, cluster: &str) -> Option<Arc<Record>> {
         let mut shards = self.outdated.get(cluster)?.iter().rev();

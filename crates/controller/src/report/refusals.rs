@@ -121,6 +121,7 @@ impl Rows {
     /// shards.
     fn close_shard(&mut self, shard: usize, now: Instant) {
         self.shards[shard].closed = true;
+        self.shards[shard].is_left = true;
         self.shards[shard].retry_at = Some(now + RETRY_AFTER);
         // The rows that were blamed may be valid. If not, the other shard will show it.
         self.refusals.retain(|_, refused| refused.shard != shard);

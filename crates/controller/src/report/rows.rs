@@ -302,8 +302,9 @@ impl Rows {
 
     /// The first shard with room from the given one on. Clusters that start together share a shard.
     pub(super) fn room_from(&mut self, first: usize) -> usize {
+        let has_room = |shard: &ReportShard| shard.members < MAX_ROWS && !shard.is_shut();
         let mut shards = self.shards.iter().enumerate().skip(first);
-        let found = shards.find(|(_, shard)| shard.members < MAX_ROWS && !shard.is_shut());
+        let found = shards.find(|(number, shard)| has_room(shard) && !self.is_needed(*number));
         if let Some((shard, _)) = found {
             return shard;
         }
@@ -315,11 +316,17 @@ impl Rows {
     #[must_use]
     pub fn due_at(&self) -> Option<Instant> {
         let waiting = |shard: &ReportShard| shard.retry_at.filter(|_| !shard.writing);
-        let shards = self.shards.iter();
+        let shards = self.shards.iter().enumerate();
         shards
-            .flat_map(|shard| [shard.due_at(), waiting(shard)])
+            .flat_map(|(number, shard)| [self.shard_due_at(number), waiting(shard)])
             .flatten()
             .min()
+    }
+
+    /// When a shard must be written, if it must and may.
+    fn shard_due_at(&self, shard: usize) -> Option<Instant> {
+        let at = self.shards[shard].due_at()?;
+        (!self.is_needed(shard)).then_some(at)
     }
 
     /// Returns the shards that are due. Each result must be reported to [`Rows::wrote`].
@@ -327,10 +334,11 @@ impl Rows {
         self.try_again(now);
         let mut due: Vec<ShardWrite> = Vec::new();
         let mut places: Vec<Option<usize>> = Vec::new();
-        for (shard, entry) in self.shards.iter_mut().enumerate() {
-            if entry.due_at().is_none_or(|at| at > now) {
+        for shard in 0..self.shards.len() {
+            if self.shard_due_at(shard).is_none_or(|at| at > now) {
                 continue;
             }
+            let entry = &mut self.shards[shard];
             entry.changed = None;
             entry.urgent = false;
             if entry.members == 0 && !entry.exists() {

@@ -42,6 +42,8 @@ pub(super) struct ReportShard {
     pub(super) refused: Option<Arc<str>>,
     /// The shard is left unchanged, because the hub now rejects rows that it had accepted.
     pub(super) closed: bool,
+    /// Its clusters have moved to other shards since it was last written, because the hub rejects it.
+    pub(super) is_left: bool,
     /// The rows of the report are not a list.
     pub(super) illegible: bool,
     /// The hub's copy as last known; no UID while there is none.
@@ -133,6 +135,7 @@ impl ReportShard {
         self.conflicted = false;
         self.not_before = None;
         self.refused = None;
+        self.is_left = false;
     }
 
     /// Schedules the next write of the search.

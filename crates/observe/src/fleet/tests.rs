@@ -123,6 +123,23 @@ fn the_version_is_what_the_platform_work_reports_else_what_one_reported_last_els
 }
 
 #[test]
+fn the_last_claim_counts_while_there_is_none_that_is_a_version() {
+    let mut index = index(&[]);
+    index.cluster(&Change::Applied(claimed("a", "4.14.9")));
+    let entry = upgrade("mine", &["a"], &index);
+    let mut version = |claim: &str| {
+        index.cluster(&Change::Applied(claimed("a", claim)));
+        one(&observed(&entry, &mut index), "a").version.to_string()
+    };
+    assert_eq!(version("4.14.13"), "4.14.13");
+    for claim in ["nonsense", "", "4.14"] {
+        assert_eq!(version(claim), "4.14.13", "{claim:?}");
+    }
+    assert_eq!(version("4.14.12"), "4.14.12", "somebody has taken the cluster back");
+    assert_eq!(version("nonsense"), "4.14.12");
+}
+
+#[test]
 fn a_cluster_that_comes_back_has_not_left() {
     let mut index = index(&["a"]);
     let mut entry = upgrade("mine", &["a"], &index);

@@ -48,6 +48,8 @@ pub struct ClusterView {
     pub product: Option<Arc<str>>,
     /// OpenShift version from the claim or, without it, the label; empty if unknown, or if that is no version.
     pub version: Arc<str>,
+    /// The last such version that was not empty. It is kept while the claim is gone or is no version any more.
+    pub last_version: Arc<str>,
     /// The error if the object cannot be read.
     pub unreadable: Option<Arc<str>>,
 }
@@ -108,6 +110,11 @@ impl ClusterView {
             Availability::Unavailable(pool.share(&visible(&text)))
         });
         let unreadable = cluster.spec.error().or_else(|| cluster.status.error());
+        let version = pool.share(
+            fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION)
+                .filter(|claim| is_version(claim))
+                .unwrap_or_default(),
+        );
         Some(ClusterView {
             name: pool.share(name),
             created: cluster.metadata.creation_timestamp.as_ref().and_then(to_chrono),
@@ -126,17 +133,25 @@ impl ClusterView {
                     .get(LABEL_LOCAL_CLUSTER)
                     .is_some_and(|value| value != "false"),
             product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(&visible(product))),
-            version: pool.share(
-                fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION)
-                    .filter(|claim| is_version(claim))
-                    .unwrap_or_default(),
-            ),
+            last_version: Arc::clone(&version),
+            version,
             unreadable: unreadable.map(|error| pool.share(&visible(error))),
             labels: labels
                 .iter()
                 .map(|(key, value)| (pool.share(key), pool.share(value)))
                 .collect(),
         })
+    }
+
+    /// Keeps the last version that an earlier view of the same cluster tells, if this one tells none. A claim that is gone, or is
+    /// no version any more, says nothing new of what the cluster runs. A cluster that was registered or installed anew may run
+    /// anything.
+    pub(super) fn keep_last_version(&mut self, before: &ClusterView) {
+        let mut ids = self.id.iter().zip(&before.id);
+        let is_same = self.created == before.created && ids.all(|(id, former)| id == former);
+        if self.version.is_empty() && is_same {
+            self.last_version = Arc::clone(&before.last_version);
+        }
     }
 
     /// Value of a label.

@@ -85,6 +85,9 @@ impl Index {
                     // The cluster can change its own label. So once the mark was seen, it stays as long as
                     // the object exists.
                     view.hub |= before.is_some_and(|before| before.hub);
+                    if let Some(before) = before {
+                        view.keep_last_version(before);
+                    }
                     let is_new = match before {
                         Some(before) => before.created != view.created,
                         None => self.deleted.remove(&view.name),

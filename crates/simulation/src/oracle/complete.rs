@@ -86,7 +86,8 @@ impl Facts {
 
     /// Whether a cluster has claimed to run something older after it had ended the update that an upgrade asks for, and another
     /// upgrade has then taken it to something older. Nobody can tell such a claim from that of a cluster that somebody has taken
-    /// back. A claim that is older because of the other update does not count.
+    /// back. A claim that is older because of the other update does not count. Neither does one that is no version: it does not
+    /// say that the cluster was taken back.
     pub(super) fn was_misled(&self, owner: &str, name: &str) -> bool {
         let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
             return false;
@@ -101,7 +102,8 @@ impl Facts {
         let mut older = updates.filter(|(_, to)| to.is_some_and(|to| to < target));
         older.any(|(end, _)| {
             let mut claims = cluster.versions.iter();
-            claims.any(|(since, claimed)| ended < *since && *since < end.first && *claimed < target)
+            let is_older = |claimed: Version| claimed != Version::default() && claimed < target;
+            claims.any(|(since, claimed)| ended < *since && *since < end.first && is_older(*claimed))
         })
     }
 

@@ -339,3 +339,39 @@ fn a_rejected_report_that_is_deleted_is_forgotten() {
     hub.settle(&mut rows, now);
     assert_eq!(rows.refusal(), None);
 }
+
+/// The clusters of a report that the hub rejects have moved to another one, which cannot be written yet. Meanwhile
+/// somebody edits the rejected one, or the time comes to try it again.
+#[test]
+fn a_rejected_report_stays_until_the_rows_that_moved_from_it_are_written_elsewhere() {
+    for is_edited in [true, false] {
+        let now = Instant::now();
+        let mut rows = rows();
+        let mut hub = Hub::new(&[], "", false);
+        commit(&mut rows, &names(3), Phase::Complete, now);
+        let mut now = hub.settle(&mut rows, now);
+        commit(&mut rows, &names(3)[..1], Phase::PostAction, now);
+        let due = rows.due(now + Duration::from_secs(2)).remove(0);
+        rows.refused(&due, &[1], true, "rows[1].reason: Too long", now);
+        if is_edited {
+            let edited = json!({
+                "metadata": {"name": "up-report-1", "uid": "report-uid", "resourceVersion": "99"},
+                "rows": hub.rows["up-report-1"],
+            });
+            assert!(rows.observe(&serde_json::from_value(edited).unwrap(), false, true, now));
+        }
+        commit(&mut rows, &names(4)[3..], Phase::Pending, now);
+        let end = now + RETRY_AFTER + RETRY_AFTER;
+        while now < end {
+            now = now.max(rows.due_at().unwrap());
+            for due in rows.due(now) {
+                assert_eq!((due.name.as_str(), due.rows.len()), ("up-report-2", 4));
+                rows.failed(&due, now);
+            }
+        }
+        hub.settle(&mut rows, now);
+        assert_eq!(hub.rows["up-report-1"], json!([]), "it is written at last");
+        assert_eq!(hub.phases("up-report-2").len(), 4);
+        assert_eq!(rows.refusal(), None);
+    }
+}

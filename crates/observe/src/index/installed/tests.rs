@@ -206,6 +206,21 @@ fn a_cluster_with_another_id_was_installed_anew_and_earlier_feedback_and_rows_pr
 }
 
 #[test]
+fn the_last_claim_of_a_cluster_that_was_installed_or_registered_anew_counts_no_more() {
+    let last = |index: &Index| index.clusters["a"].last_version.to_string();
+    let mut index = index(&[]);
+    index.cluster(&Change::Applied(identified("4.14.13", "one")));
+    index.cluster(&Change::Applied(identified("nonsense", "one")));
+    assert_eq!(last(&index), "4.14.13");
+    index.cluster(&Change::Applied(identified("nonsense", "two")));
+    assert_eq!(last(&index), "", "installed anew");
+    index.cluster(&Change::Applied(claimed("a", "4.14.13")));
+    index.cluster(&Change::Deleted(claimed("a", "4.14.13")));
+    index.cluster(&Change::Applied(claimed("a", "nonsense")));
+    assert_eq!(last(&index), "", "registered anew");
+}
+
+#[test]
 fn a_row_is_not_read_again_as_a_proof_once_the_claim_has_followed() {
     let mut index = known("4.14.9");
     let row = report("4.14.9", "4.14.13", "Succeeded", TODAY);
