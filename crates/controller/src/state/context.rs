@@ -23,6 +23,7 @@ use crate::metrics::labels::WatchKind;
 use crate::sources::Sources;
 use crate::state::freshness::Freshness;
 use crate::state::freshness::KINDS;
+use crate::state::operation_limit::OperationLimit;
 use crate::state::orphans::Orphans;
 use crate::state::settings::Settings;
 use crate::state::upgrade::Upgrades;
@@ -48,6 +49,8 @@ pub struct State {
     unknown_reports: AHashMap<Key, (Uid, Arc<str>)>,
     /// UIDs of upgrades that were seen to be deleted. Their remaining reports are garbage-collected.
     ended: AHashSet<Uid>,
+    /// Limits of upgrades that were discarded and have not been listed since.
+    kept_limits: AHashMap<Uid, OperationLimit>,
     /// The records of this replica count, not those on the hub.
     pub(crate) owns_records: bool,
     /// When selections of archived upgrades may be compared again.
@@ -65,6 +68,7 @@ impl State {
             orphans: Orphans::default(),
             unknown_reports: AHashMap::new(),
             ended: AHashSet::new(),
+            kept_limits: AHashMap::new(),
             owns_records: false,
             compare_at: clock::now(),
             settings,
@@ -241,7 +245,8 @@ impl Context {
         })
     }
 
-    /// Discards everything like a restarted process, because the hub's storage is older than what is known.
+    /// Discards everything like a restarted process, because the hub's storage is older than what is known. Only the
+    /// operations of the last minute stay counted, because they are no knowledge about the hub.
     pub fn discard_all(&self, kind: WatchKind, listed: u64, known: u64) {
         tracing::error!(
             kind = kind.as_str(),
@@ -250,9 +255,12 @@ impl Context {
             "resource versions decreased, so the hub's storage was replaced by an older one; everything is read again"
         );
         let forgotten = self.with(|state| {
-            let settings = state.settings.clone();
+            let anew = State {
+                kept_limits: state.take_limits(),
+                ..State::new(state.settings.clone())
+            };
             self.freshness.discard_all();
-            std::mem::replace(state, State::new(settings))
+            std::mem::replace(state, anew)
         });
         drop(forgotten);
         self.wake();
@@ -362,10 +370,20 @@ impl State {
             let gone = Arc::clone(&earlier.uid);
             self.delete_upgrade(&gone);
         }
+        entry.operation_limit = self.kept_limits.remove(&entry.uid).unwrap_or_default();
         entry.status.observe(object.status.good());
         self.unknown_reports.retain(|_, (uid, _)| *uid != entry.uid);
         self.upgrades.insert(Arc::clone(&entry.uid), entry);
         true
+    }
+
+    /// Removes and returns the limits of all upgrades.
+    fn take_limits(&mut self) -> AHashMap<Uid, OperationLimit> {
+        let mut limits = std::mem::take(&mut self.kept_limits);
+        for (uid, entry) in &mut self.upgrades {
+            limits.insert(Arc::clone(uid), std::mem::take(&mut entry.operation_limit));
+        }
+        limits
     }
 
     /// Handles the object of an upgrade from the response to a write. If the upgrade is not known any more,
@@ -405,6 +423,7 @@ impl State {
 
     /// Removes upgrades that a complete list did not contain.
     pub fn retain_upgrades(&mut self, seen: &AHashSet<Key>) {
+        self.kept_limits.clear();
         let mut ended = Vec::new();
         self.upgrades.retain(|uid, entry| {
             let kept = seen.contains(&(Arc::clone(&entry.namespace), Arc::clone(&entry.name)));

@@ -503,3 +503,19 @@ fn a_work_that_was_seen_before_its_cluster_was_registered_anew_counts_only_once_
         }
     }
 }
+
+/// A write that would change nothing is answered with a version that is known. So what is known of an object must not depend on
+/// when it was read.
+#[test]
+fn the_note_of_a_soak_is_read_as_it_is_although_it_is_in_the_future() {
+    let began = now() + chrono::TimeDelta::hours(2);
+    let mut work = given(5).work();
+    let notes = work.metadata.annotations.get_or_insert_default();
+    notes.insert(
+        api::names::ANNOTATION_SOAK_STARTED_AT.to_owned(),
+        api::time::to_rfc3339(began),
+    );
+    let mut index = Index::default();
+    index.work(&Change::Applied(work), now());
+    assert_eq!(slot(&index).unwrap().work.soak_started, Some(began));
+}

@@ -137,9 +137,8 @@ impl WorkView {
             },
             hash: pool.share(attempt(ANNOTATION_STEP_HASH)),
             started,
-            // A soak that starts in the future would never end.
-            soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT))
-                .filter(|began| *began <= now + MAX_CLOCK_DIFFERENCE),
+            // Whether the note counts depends on the time of the plan, and the object is not read again when time passes.
+            soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT)),
             terminating: meta.deletion_timestamp.is_some(),
             vanished: false,
             applied: feedback.applied,

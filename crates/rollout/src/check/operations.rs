@@ -277,7 +277,7 @@ impl Checker<'_> {
         });
         for earlier in &Step::ALL[..=before] {
             let needed = self.policy.steps[earlier.index()].is_some() && earlier.index() >= reached;
-            if needed && !is_proven(cluster, &state.record, (*earlier).into()) {
+            if needed && !is_proven(cluster, &state.record, (*earlier).into(), self.now) {
                 let text = format!("{step:?} before {earlier:?} succeeded");
                 self.report(ViolationKind::StepOrder, Some(cluster), text);
             }
@@ -295,7 +295,7 @@ impl Checker<'_> {
     fn check_may_start(&mut self, cluster: &Cluster, state: &ClusterState) {
         let under_way = [Step::Platform, Step::Operators, Step::PostAction]
             .into_iter()
-            .any(|step| is_proven(cluster, &state.record, step.into()));
+            .any(|step| is_proven(cluster, &state.record, step.into(), self.now));
         let unreadable = cluster
             .works
             .iter()

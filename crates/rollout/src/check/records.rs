@@ -8,6 +8,9 @@ use crate::model::{
     StepStatus, StepWork, Work,
 };
 
+/// How far a note of a soak may be ahead of the present and of the recorded start of its step. Agents can edit their works.
+const MAX_NOTE_LEAD: TimeDelta = TimeDelta::minutes(1);
+
 pub(super) fn has_succeeded(record: &Record, stage: Stage) -> bool {
     record.stages[stage.index()].is_some_and(|stage| stage.outcome == Some(Outcome::Succeeded))
 }
@@ -36,9 +39,17 @@ fn speaks_for(work: &Work, record: &Record, step: Step) -> bool {
     work.attempt == record.attempt || clock == Some(work.started)
 }
 
+/// True when a work notes a soak that is not far in the future.
+fn notes_soak(work: &Work, record: &Record, step: Step, now: DateTime<Utc>) -> bool {
+    let clock = record.stages[Stage::from(step).index()].map(|stage| stage.started);
+    let latest = clock.map_or(now, |clock| clock.max(now));
+    work.soak_started
+        .is_some_and(|began| began - MAX_NOTE_LEAD <= latest)
+}
+
 /// True when the observation proves that the stage succeeded: by the earlier record, the step's feedback, a work of a
 /// later step, or the note of a soak.
-pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage) -> bool {
+pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<Utc>) -> bool {
     let recorded = cluster.record.as_deref().is_some_and(|before| {
         let same = before.attempt == record.attempt
             || before.stages[stage.index()].map(|stage| stage.started)
@@ -55,7 +66,7 @@ pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage) -> boo
     let noted = stage < Stage::Soak
         && Step::ALL.into_iter().any(|step| {
             own(cluster, step)
-                .is_some_and(|work| work.soak_started.is_some() && speaks_for(work, record, step))
+                .is_some_and(|work| notes_soak(work, record, step, now) && speaks_for(work, record, step))
         });
     recorded || reported || later || noted
 }
@@ -225,7 +236,7 @@ impl Checker<'_> {
             let now = record.stages[stage.index()];
             let unproven = has_succeeded(record, stage)
                 && stage != Stage::Soak
-                && !is_proven(cluster, record, stage)
+                && !is_proven(cluster, record, stage, self.now)
                 && !cluster
                     .record
                     .as_deref()

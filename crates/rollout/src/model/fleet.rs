@@ -272,8 +272,8 @@ pub struct Work {
     pub hash: Arc<str>,
     /// Start of the step's clock.
     pub started: DateTime<Utc>,
-    /// Start of the soak, if it began. A time that is not later than `started` belongs to an earlier attempt and is
-    /// ignored.
+    /// Start of the soak as the work notes it, if it does. A time that is not later than `started` belongs to an earlier
+    /// attempt. Neither such a time nor one that is far in the future counts as the start of a soak.
     pub soak_started: Option<DateTime<Utc>>,
     /// True when the work is being deleted.
     pub terminating: bool,

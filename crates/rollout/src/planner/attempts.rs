@@ -98,7 +98,7 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     let Some((latest, work)) = latest else {
         // The operators work is gone, but the note of the soak says that it succeeded.
         if record.phase.holds_slot()
-            && let Some(noted) = noted_soak(cluster, record, policy)
+            && let Some(noted) = noted_soak(cluster, record, policy, now)
         {
             let record = Arc::make_mut(&mut settled);
             prove_soak(record, noted, policy);
@@ -129,7 +129,7 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
         (Step::PostAction, _) => Phase::PostAction,
     };
     if latest != Step::PostAction
-        && let Some(noted) = noted_soak(cluster, record, policy)
+        && let Some(noted) = noted_soak(cluster, record, policy, now)
     {
         prove_soak(record, noted, policy);
         phase = Phase::Soaking;
@@ -168,10 +168,11 @@ fn noted_soak<'a>(
     cluster: &'a Cluster,
     record: &Record,
     policy: &Policy,
+    now: DateTime<Utc>,
 ) -> Option<(&'a Work, DateTime<Utc>)> {
     let carrier = soak_carrier(policy)?;
     let work = work_with_evidence(cluster, record, carrier)?;
-    let began = soak_note(work, record, carrier)?;
+    let began = soak_note(work, record, carrier, now)?;
     let operators = record.stage(Stage::Operators);
     let is_later = operators.is_none_or(|stage| stage.started < began);
     is_later.then_some((work, began))
@@ -221,10 +222,26 @@ pub(crate) fn recorded_start(work: &Work, now: DateTime<Utc>) -> DateTime<Utc> {
 }
 
 /// The start of the soak as noted on the work of a step. A note older than the step's clock belongs to an earlier
-/// attempt.
-pub(crate) fn soak_note(work: &Work, record: &Record, step: Step) -> Option<DateTime<Utc>> {
+/// attempt. A note that is far in the future counts as none, because agents can edit their works, and a soak from then
+/// on would hardly end; but the recorded clock of the step may be ahead, and then the note is later still.
+pub(crate) fn soak_note(
+    work: &Work,
+    record: &Record,
+    step: Step,
+    now: DateTime<Utc>,
+) -> Option<DateTime<Utc>> {
     let clock = clock(work, record, step);
-    work.soak_started.filter(|began| *began > clock)
+    let recorded = record.stage(step.into()).map(|stage| stage.started);
+    let latest = recorded.map_or(now, |recorded| recorded.max(now));
+    work.soak_started
+        .filter(|began| *began > clock && *began - TOLERATED_LEAD <= latest)
+}
+
+/// True when a work notes that its soak began then, whenever that is. A note has milliseconds. The start that is to be
+/// noted may be finer, because it may follow from a time that somebody else has written.
+pub(crate) fn is_noted(work: &Work, began: DateTime<Utc>) -> bool {
+    work.soak_started
+        .is_some_and(|noted| noted.timestamp_millis() == began.timestamp_millis())
 }
 
 fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {

@@ -172,7 +172,7 @@ impl ClusterEvaluator<'_> {
             .record
             .stage(Stage::Soak)
             .map(|stage| stage.started)
-            .or_else(|| work.and_then(|work| attempts::soak_note(work, &self.out.record, carrier)))
+            .or_else(|| work.and_then(|work| attempts::soak_note(work, &self.out.record, carrier, self.now)))
             .unwrap_or_else(|| self.soak_start(work, carrier));
         self.stage(Stage::Soak, started);
         let regress = work
@@ -187,7 +187,7 @@ impl ClusterEvaluator<'_> {
             self.finish(Stage::Soak, Outcome::Succeeded);
             return true;
         }
-        if work.is_some_and(|work| work.soak_started != Some(started)) {
+        if work.is_some_and(|work| !attempts::is_noted(work, started)) {
             self.out.mark_soak = Some((carrier, started));
         }
         self.wake_at(until);

@@ -3,11 +3,15 @@
 
 use std::sync::Arc;
 
+use chrono::TimeDelta;
+
 use super::violations::{change, create, partial, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Operation, Outcome, Phase, Reason, Stage, Step, StepStatus};
-use crate::testing::{FleetBuilder, at, fleet, policy, record, work};
+use crate::model::{
+    Operation, Outcome, Phase, Plan, Reason, Record, Stage, Step, StepRecord, StepStatus, Work,
+};
+use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 /// A cluster in flight whose work has a clock that started at this time (seconds).
 fn in_flight(started: i64) -> FleetBuilder {
@@ -201,7 +205,7 @@ fn the_note_of_a_soak_is_younger_than_a_clock_that_is_ahead() {
             _ => None,
         })
         .collect();
-    let noted = at(120) + chrono::TimeDelta::milliseconds(1);
+    let noted = at(120) + TimeDelta::milliseconds(1);
     assert_eq!(marks, [noted]);
     let stage = record_of(&plan, "a").stage(Stage::Soak).copied();
     assert_eq!(stage.map(|stage| stage.started), Some(noted));
@@ -216,6 +220,44 @@ fn a_soak_that_is_noted_is_not_noted_again_though_the_clock_of_its_work_is_ahead
     // The note of an earlier attempt, which is older than the clock, does not count.
     let plan = planned(130, policy().soak(30), upgraded_ahead(Some(50)));
     assert_eq!(writes(&plan), ["soak a/Platform"]);
+}
+
+/// An earlier leader whose clock was ahead has noted the soak, and has recorded it or died before.
+#[test]
+fn a_soak_that_begins_in_the_future_is_not_noted_again_and_counts_only_if_it_is_on_record() {
+    let noted = |record: RecordBuilder| {
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded().soak(7_200))
+            .record(record)
+    };
+    let start = |plan: &Plan| record_of(plan, "a").stage(Stage::Soak).map(|stage| stage.started);
+    let recorded = record(Phase::Soaking)
+        .succeeded(Stage::Platform, 0)
+        .stage(Stage::Soak, 7_200);
+    let plan = planned(10, policy().soak(30), noted(recorded));
+    assert_eq!(writes(&plan), Vec::<String>::new());
+    assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
+    assert_eq!(start(&plan), Some(at(7_200)), "recorded starts are not moved");
+    let lost = record(Phase::Partial).stage(Stage::Platform, 0);
+    let plan = planned(10, policy().soak(30), noted(lost));
+    assert_eq!(writes(&plan), ["soak a/Platform"]);
+    assert_eq!(start(&plan), Some(at(10)));
+}
+
+/// An agent or a person has written a time that is finer than the milliseconds of a note.
+#[test]
+fn a_soak_whose_start_is_finer_than_its_note_is_not_noted_again() {
+    let noted = at(20) + TimeDelta::milliseconds(1);
+    let mut done = Work::from(work(0).succeeded());
+    done.soak_started = Some(noted);
+    let mut soaking = Record::from(record(Phase::Soaking).succeeded(Stage::Platform, 0));
+    let began = noted + TimeDelta::microseconds(500);
+    soaking.stages[Stage::Soak.index()] = Some(StepRecord::started(began));
+    let known = fleet().cluster("a").work(Step::Platform, done).record(soaking);
+    let plan = planned(30, policy().soak(30), known);
+    assert_eq!(writes(&plan), Vec::<String>::new());
+    assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
 }
 
 #[test]

@@ -4,8 +4,9 @@ use super::*;
 use crate::fixture::{Given, context, note, upgrade};
 use crate::report::rows::Rows;
 use crate::state::upgrade::UpgradeEntry;
-use rollout::Phase;
+use api::names::Step;
 use rollout::testing::{at, record};
+use rollout::{OperationKind, Phase};
 
 fn known(state: &State) -> Vec<String> {
     let mut known: Vec<String> = state.upgrades.keys().map(ToString::to_string).collect();
@@ -140,6 +141,43 @@ fn a_list_without_an_upgrade_ends_it_and_others_look_again() {
         state.retain_upgrades(&seen);
         assert_eq!(known(state), ["u2"]);
         assert!(state.index.all_dirty);
+    });
+}
+
+#[test]
+fn operations_stay_limited_when_everything_else_is_discarded() {
+    let context = context(&[]);
+    let given = upgrade("u1", &["c1"]);
+    let (cluster, now): (Arc<str>, _) = (Arc::from("c1"), Instant::now());
+    let is_taken = |state: &mut State| {
+        let limit = &mut state.upgrades.get_mut("u1").unwrap().operation_limit;
+        let wait = limit.take(&cluster, Step::Platform, OperationKind::MarkSoak, now);
+        wait.is_none()
+    };
+    context.with(|state| {
+        state.apply_upgrade(given.view());
+        while is_taken(state) {}
+    });
+    // The storage may go back again before the upgrade is listed.
+    for _ in 0..2 {
+        context.discard_all(WatchKind::Work, 1, 2);
+    }
+    context.with(|state| {
+        assert!(state.upgrades.is_empty());
+        state.apply_upgrade(given.view());
+        assert!(!is_taken(state));
+    });
+}
+
+#[test]
+fn what_is_kept_of_upgrades_that_are_discarded_goes_with_those_that_are_not_listed_again() {
+    let context = context(&[]);
+    context.with(|state| state.apply_upgrade(upgrade("u1", &["c1"]).view()));
+    context.discard_all(WatchKind::Work, 1, 2);
+    context.with(|state| {
+        assert_eq!(state.kept_limits.len(), 1);
+        state.retain_upgrades(&AHashSet::new());
+        assert!(state.kept_limits.is_empty());
     });
 }
 
