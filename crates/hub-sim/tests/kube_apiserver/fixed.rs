@@ -144,9 +144,16 @@ pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let gone = side
-        .send(Method::POST, &maps, "application/json", Some(&other))
-        .await;
+    // The admission of a real server learns from a watch that the namespace is gone.
+    let gone = loop {
+        let gone = side
+            .send(Method::POST, &maps, "application/json", Some(&other))
+            .await;
+        if gone.body["details"]["causes"][0]["reason"] != "NamespaceTerminating" {
+            break gone;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
     found.push(json!([gone.code, gone.body]));
     found
 }

@@ -135,7 +135,11 @@ fn the_last_claim_counts_while_there_is_none_that_is_a_version() {
     for claim in ["nonsense", "", "4.14"] {
         assert_eq!(version(claim), "4.14.13", "{claim:?}");
     }
-    assert_eq!(version("4.14.12"), "4.14.12", "somebody has taken the cluster back");
+    assert_eq!(
+        version("4.14.12"),
+        "4.14.12",
+        "somebody has taken the cluster back"
+    );
     assert_eq!(version("nonsense"), "4.14.12");
 }
 

@@ -170,7 +170,11 @@ fn a_cluster_that_another_upgrade_has_dropped_is_free_once_its_row_is_gone_from_
         other
     };
     let other = dropped(&index);
-    assert!(one(&observed(&entry, vec![other], &mut index), "a").rival.is_some());
+    assert!(
+        one(&observed(&entry, vec![other], &mut index), "a")
+            .rival
+            .is_some()
+    );
     let mut other = dropped(&index);
     write(&mut other);
     assert!(
