@@ -78,6 +78,11 @@ pub(crate) trait Watched: Sized {
         0
     }
 
+    /// True if this very object was seen to be deleted. A list that has it is from an older storage, whatever its version.
+    fn is_ended(_: &crate::state::context::State, _object: &Self) -> bool {
+        false
+    }
+
     /// Removes everything that a complete list of version `newest` did not contain.
     fn retain(state: &mut crate::state::context::State, context: &Context, seen: &AHashSet<Key>, newest: u64);
 }
@@ -204,6 +209,10 @@ impl Watched for Upgrade {
     fn known(state: &crate::state::context::State, object: &Self) -> u64 {
         let uid = object.metadata.uid.as_deref().unwrap_or_default();
         state.upgrades.get(uid).map_or(0, |entry| version(&entry.object))
+    }
+
+    fn is_ended(state: &crate::state::context::State, object: &Self) -> bool {
+        state.has_ended(object.metadata.uid.as_deref().unwrap_or_default())
     }
 
     fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {

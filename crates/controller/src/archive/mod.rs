@@ -135,15 +135,29 @@ impl UpgradeEntry {
         })
     }
 
+    /// True when a report was created while the records of the archived upgrade were proven.
+    fn is_late(&self, report: &Report) -> bool {
+        let name = report.metadata.name.as_deref();
+        let shard = name.and_then(|name| self.rows.shard_of(name));
+        let archived = self.archive.as_ref().zip(shard);
+        archived.is_some_and(|(archive, shard)| archive.is_late(shard))
+    }
+
     /// Restores an archived upgrade from the objects that were read. Returns false if they are outdated; then
     /// they must be read again.
     fn restore_from(&mut self, upgrade: &Upgrade, reports: &[Report], now: Instant) -> bool {
         let mut rows = Rows::new(&self.name);
         rows.follow(&self.rows);
-        for report in reports {
-            if relation_of(report, self) == ReportRelation::Own {
-                rows.observe(report, false, false, now);
-            }
+        let own = reports
+            .iter()
+            .filter(|report| relation_of(report, self) == ReportRelation::Own);
+        let (late, believed): (Vec<_>, Vec<_>) = own.partition(|report| self.is_late(report));
+        for report in believed {
+            rows.observe(report, false, false, now);
+        }
+        // As of an upgrade in memory, the known records outweigh those.
+        for report in late {
+            rows.observe(report, false, true, now);
         }
         let outdated = |archive: &Archive| archive.is_newer_than(&rows.versions());
         if self.archive.as_deref().is_none_or(outdated) {

@@ -34,6 +34,9 @@ pub struct Archive {
     pub(super) shards: Vec<ArchivedShard>,
     /// Digest of the notes of its selection. Set once the selection is known to match the records.
     pub(super) notes: Option<u64>,
+    /// The reports are still as they were when their records were known to be complete and to be those of the selected
+    /// clusters. Late ones do not count.
+    pub(super) proven: bool,
     /// The selection or the records may have changed, so they must be compared.
     pub(super) stale: bool,
     /// Clusters that have a record but have left the selection. When such a cluster is deleted, its record is
@@ -64,6 +67,8 @@ pub(super) struct ArchivedShard {
     pub(super) members: u64,
     /// The report contains a row that is not complete.
     pub(super) unfinished: bool,
+    /// The report was created beside records that were proven, so a former leader or somebody else had sent it.
+    pub(super) late: bool,
 }
 
 /// Digest of the clusters of a selection; their order does not matter.
@@ -94,6 +99,7 @@ impl ArchivedShard {
             rows: rows.len(),
             members: members(present.map(|row| (&*row.cluster, row.canary))),
             unfinished: report.rows.error.is_some() || !rows.iter().all(finished),
+            late: false,
         }
     }
 }
@@ -128,6 +134,7 @@ impl Archive {
             selector,
             shards,
             notes,
+            proven: false,
             stale: true,
             left,
             wanted: false,
@@ -161,6 +168,7 @@ impl Archive {
     pub fn begin_term(&mut self) {
         self.shards.clear();
         self.left.clear();
+        self.proven = false;
         self.stale = true;
         self.end_term();
     }
@@ -173,8 +181,8 @@ impl Archive {
         self.unresolved = None;
     }
 
-    /// Updates the counts and digests from a report; `None`: the report was deleted.
-    pub fn observe(&mut self, shard: usize, version: u64, report: Option<&Report>) {
+    /// Updates the counts and digests from a report; `None`: the report was deleted. `own`: this replica leads.
+    pub fn observe(&mut self, shard: usize, version: u64, report: Option<&Report>, own: bool) {
         if self.shards.len() <= shard {
             self.shards.resize(shard + 1, ArchivedShard::default());
         }
@@ -182,13 +190,18 @@ impl Archive {
         if version <= known.version {
             return;
         }
+        let late = own && report.is_some() && (known.late || (self.proven && !known.exists));
+        self.proven &= late;
         let revision = self.selector.as_ref().map(Selector::revision);
         *known = report.map_or(
             ArchivedShard {
                 version,
                 ..ArchivedShard::default()
             },
-            |report| ArchivedShard::of(report, version, revision),
+            |report| ArchivedShard {
+                late,
+                ..ArchivedShard::of(report, version, revision)
+            },
         );
         if let Some(report) = report {
             let readable = report.rows.rows.iter().filter_map(|row| row.row.as_ref().ok());
@@ -204,6 +217,7 @@ impl Archive {
         for (number, shard) in self.shards.iter_mut().enumerate() {
             if shard.exists && shard.version <= newest && !seen(number) {
                 *shard = ArchivedShard::default();
+                self.proven = false;
                 self.stale = true;
             }
         }
@@ -239,7 +253,14 @@ impl Archive {
             .notes
             .map_or(selected.notes.is_empty(), |known| known == notes);
         self.notes = Some(notes);
-        same && same_notes && self.rows() > 0
+        let confirmed = same && same_notes && self.rows() > 0;
+        self.proven |= confirmed;
+        confirmed
+    }
+
+    /// True when the report of a shard was created beside records that were proven.
+    pub(super) fn is_late(&self, shard: usize) -> bool {
+        self.shards.get(shard).is_some_and(|shard| shard.late)
     }
 
     /// True when the archive must be compared or read.

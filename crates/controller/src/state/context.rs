@@ -252,7 +252,7 @@ impl Context {
             kind = kind.as_str(),
             listed,
             known,
-            "resource versions decreased, so the hub's storage was replaced by an older one; everything is read again"
+            "versions decreased, or a deleted upgrade is back, so the hub's storage was replaced by an older one; everything is read again"
         );
         let forgotten = self.with(|state| {
             let anew = State {
@@ -443,6 +443,11 @@ impl State {
         self.ended.insert(uid);
     }
 
+    /// True if the upgrade with this UID was seen to be deleted.
+    pub(crate) fn has_ended(&self, uid: &str) -> bool {
+        self.ended.contains(uid)
+    }
+
     /// UID of an earlier upgrade with the same name that is not known but has reports. It shows that the
     /// object was restored.
     pub(crate) fn earlier_uid(&self, entry: &UpgradeEntry) -> Option<Uid> {
@@ -498,7 +503,8 @@ impl State {
             }
             if let Some(archive) = &mut entry.archive {
                 let shard = entry.rows.shard_of(name).unwrap_or(0);
-                archive.observe(shard, version_of(meta), Some(report).filter(|_| ours && !deleted));
+                let held = Some(report).filter(|_| ours && !deleted);
+                archive.observe(shard, version_of(meta), held, own);
                 return;
             }
             let is_changed = entry.rows.observe(report, deleted || !ours, own, clock::now());

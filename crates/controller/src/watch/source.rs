@@ -305,8 +305,8 @@ where
     }
 
     /// Handles an object of a list of version `listed`. A consistent list has each object at least at the version at which it was
-    /// seen before, unless that version is newer than the list. Otherwise the list is from an older storage that has grown beyond
-    /// all versions that were seen, and everything is read again.
+    /// seen before, unless that version is newer than the list, and none that was deleted before. Otherwise the list is from an
+    /// older storage that has grown beyond all versions that were seen, and everything is read again.
     fn take_listed(
         &self,
         generation: u64,
@@ -323,7 +323,8 @@ where
         let mut newer = None;
         self.context.update_if_current(generation, |state| {
             let known = K::known(state, &object);
-            if number < known && known <= listed {
+            let is_older = number < known && known <= listed;
+            if is_older || K::is_ended(state, &object) {
                 newer = Some(known);
                 return;
             }

@@ -392,6 +392,31 @@ async fn an_object_older_than_it_was_makes_the_replica_read_everything_anew_alth
     });
 }
 
+/// Its rows are on the hub again, and without them the upgrade would run once more.
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_that_is_listed_after_its_end_makes_the_replica_read_everything_anew() {
+    let hub = hub(&["c1"]);
+    let kept = hub.put(UPGRADES, upgrade("u"));
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    hub.delete(UPGRADES, "ns", "u");
+    let is_gone = |watcher: &Watcher| watcher.context.with(|state| state.upgrades.is_empty());
+    watcher.until(is_gone).await;
+    hub.cut();
+    sleep(Duration::from_secs(5)).await;
+    watcher.synced().await;
+    let known = watcher.context.freshness.invalidated();
+    assert!(!known.is_cancelled(), "a list without it");
+    hub.cut();
+    hub.put(UPGRADES, kept);
+    sleep(Duration::from_secs(5)).await;
+    assert!(known.is_cancelled());
+    assert!(watcher.context.freshness.is_complete());
+    watcher
+        .context
+        .with(|state| assert!(state.upgrades.contains_key("uid-ns-u") && !state.has_ended("uid-ns-u")));
+}
+
 #[tokio::test(start_paused = true)]
 async fn versions_that_are_no_numbers_are_never_compared() {
     let hub = hub(&["c1"]);

@@ -70,7 +70,10 @@ impl Checker<'_> {
                 let unknown = state.record.unreadable
                     && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
                 let unreleased = case.cluster.record.is_none() && case.cluster.slot_in_doubt;
+                let unread = matches!(state.record.phase, Phase::Pending | Phase::Blocked)
+                    && case.cluster.works[..Step::PostAction.index()].contains(&StepWork::Unconfirmed);
                 unknown
+                    || unread
                     || state.record.phase.holds_slot()
                     || unwritten
                     || unreleased

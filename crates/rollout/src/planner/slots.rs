@@ -50,8 +50,11 @@ pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
     };
     // It was dropped and is back, and the hub may still have its row.
     let is_unreleased = cluster.record.is_none() && cluster.slot_in_doubt;
+    // Its work may be one that was created after the cluster was registered anew, before anybody here knew of that.
+    let is_queued = matches!(evaluation.record.phase, Phase::Pending | Phase::Blocked);
     evaluation.record.phase.holds_slot()
         || evaluation.releasing
+        || (is_queued && cluster.unread_step().is_some())
         || is_unreleased
         || cluster.awaits_start()
         || unknown()

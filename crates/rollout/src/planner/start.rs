@@ -8,6 +8,7 @@ use crate::model::{Eligibility, Phase, Reason, RivalHold, Selection, Stage, Step
 use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep};
 use crate::planner::downgrade::is_refused;
+use crate::planner::is_free;
 use crate::planner::wording::duration;
 
 impl ClusterEvaluator<'_> {
@@ -68,11 +69,13 @@ impl ClusterEvaluator<'_> {
     ///
     /// The clock of a step begins only when its attempt is announced. Before that nothing is asked of the cluster,
     /// however long the hub rejects the row. Nor does the clock of any step begin while nothing is asked of the cluster
-    /// because it is leaving: it may come back minutes later, when another leader finds its row.
+    /// because it is leaving: it may come back minutes later, when another leader finds its row. The same holds while an
+    /// earlier write keeps the step's own from being sent.
     fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
         let now = self.now;
         let has_begun = self.out.record.stage(step.into()).is_some();
-        let is_asked_for = !self.leaving && attempts::is_announced(self.cluster, &self.out.record);
+        let is_announced = attempts::is_announced(self.cluster, &self.out.record);
+        let is_asked_for = !self.leaving && is_announced && self.may_be_sent(step);
         if !has_begun && !is_asked_for {
             return Some(now);
         }
@@ -86,6 +89,11 @@ impl ClusterEvaluator<'_> {
         }
         self.wake_at(deadline);
         Some(started)
+    }
+
+    /// False while another write for the cluster is in progress, has just failed, or has an outcome that must be known first.
+    fn may_be_sent(&self, step: Step) -> bool {
+        is_free(self.cluster, self.now) && self.cluster.unsettled.is_none_or(|open| open == step)
     }
 
     /// Keeps a cluster in flight whose work cannot be read as it is. It fails when the time limit has passed.
@@ -179,7 +187,8 @@ impl ClusterEvaluator<'_> {
                 return;
             }
         }
-        if !self.way_is_free(step) {
+        // A cluster that waited for the slot that it holds by such a work would wait for ever.
+        if !self.way_is_free(self.cluster.unread_step().unwrap_or(step)) {
             return;
         }
         let kept = self.keep_blocker(step);

@@ -9,7 +9,7 @@ use super::violations::{change, create, partial, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{
-    Operation, Outcome, Phase, Plan, Reason, Record, Stage, Step, StepRecord, StepStatus, Work,
+    Busy, Operation, Outcome, Phase, Plan, Reason, Record, Stage, Step, StepRecord, StepStatus, Work,
 };
 use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, work};
 
@@ -107,6 +107,41 @@ fn a_post_action_proves_that_the_soak_is_over_whatever_the_clock_says() {
     let plan = planned(50, policy().post_action().soak(30).distrusted_clock(), followed);
     assert_eq!(stand(&plan, "a").0, Phase::PostAction);
     assert!(record_of(&plan, "a").succeeded(Stage::Soak));
+}
+
+/// A write without an answer takes half a minute. If its leader dies meanwhile, the next one goes by the row.
+#[test]
+fn no_clock_of_a_next_step_begins_while_another_write_keeps_it_from_being_asked_for() {
+    let asked = || policy().post_action().soak(20);
+    let soaked = || {
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded())
+            .record(
+                record(Phase::Soaking)
+                    .succeeded(Stage::Platform, 0)
+                    .stage(Stage::Soak, 10),
+            )
+    };
+    for waits in [
+        soaked().busy(Busy::Other),
+        soaked().backoff(40),
+        soaked().unsettled(Step::Platform),
+    ] {
+        let plan = planned(30, asked(), waits);
+        assert_eq!(stand(&plan, "a").0, Phase::PostAction);
+        assert_eq!(record_of(&plan, "a").stage(Stage::PostAction), None);
+        assert!(!writes(&plan).contains(&"create a/PostAction".to_owned()));
+    }
+    let later = fleet().cluster("a").record(
+        record(Phase::PostAction)
+            .succeeded(Stage::Platform, 0)
+            .succeeded(Stage::Soak, 10),
+    );
+    let plan = planned(200, asked(), later);
+    assert_eq!(writes(&plan), ["create a/PostAction"]);
+    let post_action = record_of(&plan, "a").stage(Stage::PostAction);
+    assert_eq!(post_action.map(|stage| stage.started), Some(at(200)));
 }
 
 #[test]

@@ -427,6 +427,37 @@ fn a_cluster_that_is_registered_anew_begins_after_its_earlier_works_were_read() 
     );
 }
 
+/// The work may be one that this process created for a cluster that had been registered anew before it heard of that. If its
+/// term ended before the row was written, only the work tells of the start.
+#[test]
+fn a_queued_cluster_whose_work_is_to_be_read_holds_a_slot_until_then() {
+    let unread = |step: Step, phase: Phase| {
+        fleet()
+            .cluster("a")
+            .step_work(step, StepWork::Unconfirmed)
+            .record(record(phase))
+            .cluster("b")
+    };
+    let one = || policy().max_concurrency(1);
+    let whole = || one().pre_action().operators();
+    for step in [Step::PreAction, Step::Platform, Step::Operators] {
+        let plan = planned(10, whole(), unread(step, Phase::Pending));
+        assert_eq!(writes(&plan), [format!("read a/{step:?}")]);
+        assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+        assert_eq!(stand(&plan, "b"), (Phase::Pending, Reason::WaitingForSlot));
+    }
+    let two = policy().max_concurrency(2);
+    let plan = planned(10, two, unread(Step::Platform, Phase::Pending));
+    assert_eq!(writes(&plan), ["read a/Platform", "create b/Platform"]);
+    // The row tells that the steps which take a slot are over.
+    let plan = planned(10, one(), unread(Step::Platform, Phase::Complete));
+    assert_eq!(writes(&plan), ["read a/Platform", "create b/Platform"]);
+    let queued = unread(Step::Platform, Phase::Pending);
+    refused(ViolationKind::TooManySlots, 10, one(), queued, |plan| {
+        plan.operations.push(create("b", Step::Platform, 10));
+    });
+}
+
 #[test]
 fn a_work_of_a_step_that_is_over_is_read_before_it_is_cleaned_up() {
     let complete = fleet()

@@ -6,8 +6,10 @@ use api::names::Step;
 use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::facts::{Facts, Key, Row, Upgrade, version};
+use super::facts::{Facts, Key, Record, Row, Upgrade, version};
 use super::rule::Rule;
+use super::works::Work;
+use crate::actor::Role;
 
 /// How long after its time a cluster may be under way when nothing keeps the controller from its work: its work is read, the row
 /// is written, and a row that is held up is gathered with others.
@@ -103,6 +105,30 @@ impl Facts {
             let sent = self.sent();
             self.began.entry(key).or_insert(sent);
         }
+    }
+
+    /// Whether somebody else had deleted the work that this one replaces before any row told of it. Whoever leads since cannot know
+    /// that it existed, and gives the next one a start of its own. Whoever knew it gives it the former start.
+    pub(super) fn is_forgotten(&self, work: &Work) -> bool {
+        let upgrade = self.upgrades.get(&work.uid);
+        let deleted = self.created.get(&work.key()).and_then(|earlier| earlier.deleted);
+        let Some((upgrade, (at, by))) = upgrade.zip(deleted) else {
+            return false;
+        };
+        let is_since = |started: &str| {
+            parse_rfc3339(started).is_some_and(|started| started > wall(at.saturating_sub(self.tolerance)))
+        };
+        let is_told = |row: &Row| {
+            let mut open = row.steps.iter().filter(|step| step.outcome.is_empty());
+            row.revision == work.revision
+                && row.retry == work.retry
+                && open.any(|step| !is_since(&step.started))
+        };
+        let row = upgrade.records.get(&work.cluster).and_then(Record::row);
+        by != Some(Role::Controller)
+            && upgrade.is_doubtful(&work.cluster, &work.revision, &work.retry)
+            && is_since(&work.started)
+            && !row.is_some_and(is_told)
     }
 
     /// Whose time is over fails, when nothing keeps the controller from saying so.

@@ -26,7 +26,7 @@ pub(super) struct Work {
     pub(super) retry: String,
     owner: String,
     pub(super) target: String,
-    started: String,
+    pub(super) started: String,
     value: Arc<Value>,
 }
 
@@ -66,7 +66,7 @@ impl Work {
         )
     }
 
-    fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key {
         (
             self.uid.clone(),
             self.cluster.clone(),
@@ -392,6 +392,9 @@ impl Facts {
     }
 
     fn created(&mut self, work: &Work) {
+        if self.is_forgotten(work) {
+            self.began.remove(&work.key());
+        }
         self.begins(work);
         let sent = self.sent();
         // The log tells of this try.
