@@ -6,10 +6,12 @@ mod downgrade;
 mod edits;
 mod gates;
 mod members;
+mod proofs;
 mod properties;
 mod sequences;
 mod strategies;
 mod transitions;
+mod unread;
 mod unreadable;
 mod violations;
 

@@ -54,6 +54,7 @@ pub fn refusal_about(code: u16, field: Option<&str>) -> Response<Body> {
         409 => "Conflict",
         422 => "Invalid",
         429 => "TooManyRequests",
+        504 => "Timeout",
         _ => "InternalError",
     };
     let mut status = json!({

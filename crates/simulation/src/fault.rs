@@ -146,6 +146,10 @@ faults! {
     FalseClaim = "false-claim";
     /// The agent of a cluster keeps a work from going for a while.
     HoldWork = "hold-work";
+    /// Operators or an action are added to the spec, replaced or taken away.
+    Reshape = "reshape";
+    /// 504 for a write that is carried out all the same, before or after the answer.
+    TimedOut = "504";
 }
 
 impl Fault {
@@ -184,7 +188,8 @@ impl Fault {
             | Self::WatchStuck
             | Self::Crash
             | Self::ClockFar
-            | Self::RestoreOld => true,
+            | Self::RestoreOld
+            | Self::TimedOut => true,
             Self::Pause
             | Self::Resize
             | Self::Retarget
@@ -211,7 +216,8 @@ impl Fault {
             | Self::Withdraw
             | Self::FalseEnd
             | Self::FalseClaim
-            | Self::HoldWork => false,
+            | Self::HoldWork
+            | Self::Reshape => false,
         }
     }
 }

@@ -35,6 +35,8 @@ pub enum Protection {
     Claims,
     /// It follows an edit of the version that is asked for. Without: it reads the one from before.
     Edits,
+    /// It follows an edit of the operators. Without: it sees none.
+    Operators,
 }
 
 impl Protection {
@@ -51,6 +53,7 @@ impl Protection {
             Self::Ownership => Some(("strangers/other", "team/spring")),
             Self::Claims => Some(("\"value\":\"4.14.15\"", "\"value\":\"4.14.9\"")),
             Self::Edits => Some(("\"version\":\"4.14.13\"", "\"version\":\"4.14.12\"")),
+            Self::Operators => Some(("\"ocpOperators\"", "\"strangeOperators\"")),
             _ => None,
         }
     }

@@ -29,6 +29,9 @@ use crate::network::Network;
 use crate::oracle::Sent;
 use crate::words;
 
+/// An API server waits so long for its storage before it answers with 504.
+const STORAGE_TIMEOUT: Duration = Duration::from_secs(7);
+
 /// The way of one client to the hub.
 #[derive(Clone, Debug)]
 pub struct Wire {
@@ -169,10 +172,17 @@ impl Wire {
         let reading = self.reading(&letter);
         let is_lost = !is_watch && self.strikes(Fault::AnswerLost, &letter);
         let is_slow = self.role != Role::People && !is_watch && self.strikes(Fault::Slow, &letter);
+        let is_timed_out = letter.is_write() && self.strikes(Fault::TimedOut, &letter);
         let rewinds = network.rewinds();
         let (sender, answer) = oneshot::channel();
+        let late = self.lateness(&letter, is_timed_out);
         // The hub carries a request out whatever becomes of its sender.
-        tokio::spawn(self.clone().carry_out(letter, sender));
+        tokio::spawn(self.clone().carry_out(letter, late, sender));
+        if is_timed_out {
+            tokio::time::sleep(STORAGE_TIMEOUT).await;
+            network.tell(&format!("{name} answered with 504"));
+            return Ok(refusal(504));
+        }
         let response = answer.await.map_err(|_| reset())?;
         if is_lost {
             network.tell(&format!("{name} answer lost"));
@@ -360,9 +370,13 @@ impl Wire {
         Some(refusal_about(422, Some(&field)))
     }
 
-    async fn carry_out(self, letter: Letter, sender: oneshot::Sender<Response<hub_sim::Body>>) {
+    async fn carry_out(
+        self,
+        letter: Letter,
+        late: Duration,
+        sender: oneshot::Sender<Response<hub_sim::Body>>,
+    ) {
         let network = &self.network;
-        let late = self.lateness(&letter);
         tokio::time::sleep(late).await;
         if letter.hub != network.hubs() && self.role == Role::Controller {
             return;
@@ -399,7 +413,7 @@ impl Wire {
     }
 
     /// How long a request waits at the hub before it is carried out.
-    fn lateness(&self, letter: &Letter) -> Duration {
+    fn lateness(&self, letter: &Letter, is_timed_out: bool) -> Duration {
         let (least, most) = if letter.is_watch() {
             return Duration::ZERO;
         } else if self.strikes(Fault::Late, letter) {
@@ -407,6 +421,8 @@ impl Wire {
         } else if self.strikes(Fault::VeryLate, letter) {
             // The controller takes what was not answered for undone 90 s after it gave up.
             (56, 85)
+        } else if is_timed_out {
+            (0, 20)
         } else {
             return Duration::ZERO;
         };

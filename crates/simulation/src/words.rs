@@ -1,11 +1,15 @@
 //! A newer build of the controller, played at its wire: it writes words into rows that the older build does not know, and reads
 //! them back.
 
-/// Words of rows: the old and the new one. A phase, a reason and a step's name are among them.
-const WORDS: [(&str, &str); 3] = [
+/// Words of rows: the old and the new one. A phase, reasons of clusters that go on and that failed, and the name of a step are among
+/// them.
+const WORDS: [(&str, &str); 6] = [
     ("\"phase\":\"Partial\"", "\"phase\":\"Advancing\""),
     ("\"reason\":\"Progressing\"", "\"reason\":\"GettingThere\""),
     ("\"reason\":\"Running\"", "\"reason\":\"OnItsWay\""),
+    ("\"reason\":\"ClusterUpgradeTimeout\"", "\"reason\":\"OutOfTime\""),
+    ("\"reason\":\"PostActionFailed\"", "\"reason\":\"CheckFailed\""),
+    ("\"name\":\"Soak\"", "\"name\":\"Bake\""),
 ];
 
 /// The word that the older build would have written.
@@ -15,6 +19,9 @@ pub fn old(word: &str) -> &str {
         "Advancing" => "Partial",
         "GettingThere" => "Progressing",
         "OnItsWay" => "Running",
+        "OutOfTime" => "ClusterUpgradeTimeout",
+        "CheckFailed" => "PostActionFailed",
+        "Bake" => "Soak",
         other => other,
     }
 }

@@ -201,6 +201,17 @@ pub fn action(job: &str) -> Value {
     json!({"manifestWork": {"workload": {"manifests": [manifest]}}})
 }
 
+/// An action with one Job that runs this image.
+#[must_use]
+pub fn action_of(job: &str, image: &str) -> Value {
+    let mut action = action(job);
+    let path = "/manifestWork/workload/manifests/0/spec/template/spec/containers/0/image";
+    if let Some(found) = action.pointer_mut(path) {
+        *found = image.into();
+    }
+    action
+}
+
 /// An action whose manifest is nested so deeply that its upgrade is one JSON document that a plain parser reads, but a list with
 /// it is none.
 fn deep_action() -> Value {

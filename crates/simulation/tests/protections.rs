@@ -101,6 +101,7 @@ fn cases_of_requests() -> Vec<Case> {
         F::WatchStuck,
         F::Rewind,
         F::Invalid,
+        F::TimedOut,
     ];
     let refused = [
         F::TooManyRequests,
@@ -170,6 +171,7 @@ fn cases_of_people() -> Vec<Case> {
     }));
     cases.extend([
         case(F::Retarget, 300, P::Edits, Rule::Complete),
+        case(F::Reshape, 300, P::Operators, Rule::Complete),
         case(F::DeleteReport, 300, P::Rewriting, Rule::Restart).within(|options| options.restart = true),
         case(F::Away, 300, P::Sight, Rule::Ends),
         case(F::DeepUpgrade, 300, P::OneByOne, Rule::Ends),

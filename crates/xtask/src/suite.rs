@@ -121,7 +121,11 @@ fn without_hub(keep_going: bool) -> Vec<Step> {
         // Seeds that nobody has run; the stories of earlier seeds are among the tests.
         step("simulation", || {
             let first = first_seed(&commit());
-            program::require(SIMULATION, Profile::Simulation, &["--from", &first, "--seeds", "400"])
+            program::require(
+                SIMULATION,
+                Profile::Simulation,
+                &["--from", &first, "--seeds", "400"],
+            )
         }),
         step("doc tests", || {
             command(cargo().args(["test", "--workspace"]).args(FEATURES).arg("--doc"))

@@ -47,6 +47,29 @@ fn notes_soak(work: &Work, record: &Record, step: Step, now: DateTime<Utc>) -> b
         .is_some_and(|began| began - MAX_NOTE_LEAD <= latest)
 }
 
+/// True when a later step followed the stage in the attempt in which the stage began, by the earlier record or by its work.
+/// Since then an edit may have begun another attempt, which repeats only the later step.
+fn was_followed(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<Utc>) -> bool {
+    let Some(started) = record.stages[stage.index()].map(|stage| stage.started) else {
+        return false;
+    };
+    let before = cluster
+        .record
+        .as_deref()
+        .filter(|before| before.stages[stage.index()].is_some_and(|stage| stage.started == started));
+    // A start in the future is recorded as now.
+    let counts = |work: &&Work| work.started == started || (work.started > now && started == now);
+    let begun = stage.step().and_then(|step| own(cluster, step)).filter(counts);
+    Step::ALL
+        .into_iter()
+        .filter(|step| Stage::from(*step) > stage)
+        .filter_map(|step| Some((step, own(cluster, step)?)))
+        .any(|(step, work)| {
+            before.is_some_and(|before| speaks_for(work, before, step))
+                || begun.is_some_and(|begun| begun.attempt == work.attempt)
+        })
+}
+
 /// True when the observation proves that the stage succeeded: by the earlier record, the step's feedback, a work of a
 /// later step, or the note of a soak.
 pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<Utc>) -> bool {
@@ -68,7 +91,7 @@ pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage, now: D
             own(cluster, step)
                 .is_some_and(|work| notes_soak(work, record, step, now) && speaks_for(work, record, step))
         });
-    recorded || reported || later || noted
+    recorded || reported || later || noted || was_followed(cluster, record, stage, now)
 }
 
 /// True when a written record is about what a record says now: of the same attempt, and of no step that has begun anew since,
@@ -170,7 +193,9 @@ impl Checker<'_> {
             .is_some_and(|record| record.phase.is_started());
         let left = matches!(cluster.selection, Selection::Left(since)
             if since + TimeDelta::seconds(5) <= self.now);
-        let doubt = cluster.unsettled.is_some() || cluster.late.is_some();
+        // A work that is to be read may be running.
+        let unread = cluster.works.contains(&StepWork::Unconfirmed);
+        let doubt = cluster.unsettled.is_some() || cluster.late.is_some() || unread;
         if !cluster.gone && (!left || started || doubt) {
             let text = format!(
                 "dropped from {:?}",
@@ -197,10 +222,11 @@ impl Checker<'_> {
         }
         // If its start exists, the cluster is in flight, and an edit may change it like any other.
         let begun = || {
-            let mut works = Step::ALL.into_iter().filter_map(|step| own(cluster, step));
-            works.any(|work| work.attempt == before.attempt)
+            let mut steps = Step::ALL.into_iter();
+            steps.any(|step| own(cluster, step).is_some_and(|work| speaks_for(work, before, step)))
         };
-        let waits = cluster.unsettled.is_some() || (cluster.late.is_some() && !begun());
+        let unread = cluster.works.contains(&StepWork::Unconfirmed);
+        let waits = cluster.unsettled.is_some() || ((cluster.late.is_some() || unread) && !begun());
         if waits && matches!(before.phase, Phase::Pending | Phase::Blocked) {
             let text = format!("{:?} became {:?}", before.attempt, record.attempt);
             self.report(ViolationKind::UnsettledPassed, Some(cluster), text);

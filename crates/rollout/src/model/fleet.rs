@@ -71,11 +71,17 @@ impl Cluster {
         })
     }
 
-    /// The first step that takes a slot and whose work must be read before it counts. It may be running.
+    /// The first step whose work must be read before it counts. It may be running.
+    #[must_use]
+    pub fn unread_work(&self) -> Option<Step> {
+        let mut steps = Step::ALL.into_iter();
+        steps.find(|step| matches!(self.step_work(*step), StepWork::Unconfirmed))
+    }
+
+    /// The same among the steps that take a slot.
     #[must_use]
     pub fn unread_step(&self) -> Option<Step> {
-        let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
-        steps.find(|step| matches!(self.step_work(*step), StepWork::Unconfirmed))
+        self.unread_work().filter(|step| *step != Step::PostAction)
     }
 
     /// True when another upgrade or a work of somebody else is in the way. So the cluster may go on as soon as another

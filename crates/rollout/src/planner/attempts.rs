@@ -306,11 +306,11 @@ pub(crate) fn requeue(
     }
 }
 
-/// True while it is not known whether the cluster has started, or while an earlier creation may still be carried out.
-/// If a new attempt began now, a work that appears later would count as a leftover, which holds no slot. If the new
-/// attempt reverted an edit, it could even take such a work for its own.
+/// True while it is not known whether the cluster has started, because of a work that is to be read, too, or while an earlier
+/// creation may still be carried out. If a new attempt began now, a work that appears later would count as a leftover, which
+/// holds no slot. If the new attempt reverted an edit, it could even take such a work for its own.
 pub(crate) fn is_frozen(cluster: &Cluster, record: &Record) -> bool {
-    (cluster.awaits_start() || cluster.is_in_doubt())
+    (cluster.awaits_start() || cluster.is_in_doubt() || cluster.unread_work().is_some())
         && matches!(record.phase, Phase::Pending | Phase::Blocked)
 }
 
@@ -399,6 +399,11 @@ fn revise(
         wanted.is_some()
             && work_with_evidence(cluster, &record, step).is_some_and(|work| Some(&work.hash) == wanted)
     };
+    // No record tells of this end yet. An earlier leader may have known of it, and have given the slot to another cluster.
+    let has_just_ended = |step: Step| {
+        let work = work_with_evidence(cluster, &record, step);
+        !record.succeeded(step.into()) && work.is_some_and(|work| work.status == StepStatus::Succeeded)
+    };
     let own = || Record::clone(&record);
     Arc::new(match record.phase {
         // A cluster that has left the selection finishes what it was given before.
@@ -414,6 +419,14 @@ fn revise(
             return record;
         }
         Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, own(), policy),
+        // The next step may be on its way. In a new attempt its work would count as a leftover, which holds no slot.
+        Phase::PreAction if cluster.awaits_start() && record.succeeded(Stage::PreAction) => return record,
+        // What the cluster was given before may be over. It is queued again for the operators, which take a slot.
+        Phase::Initialized | Phase::Partial
+            if policy.wants(Step::Operators) && has_just_ended(Step::Platform) =>
+        {
+            return record;
+        }
         Phase::Initialized | Phase::Partial if same(Step::Platform) => {
             on_new_revision(cluster, own(), policy)
         }
@@ -429,6 +442,9 @@ fn revise(
         }
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
             on_new_revision(cluster, own(), policy)
+        }
+        Phase::Operators if policy.wants(Step::Operators) && has_just_ended(Step::Operators) => {
+            return record;
         }
         Phase::Operators if same(Step::Platform) || !policy.wants(Step::Platform) => {
             let mut record = on_new_revision(cluster, own(), policy);

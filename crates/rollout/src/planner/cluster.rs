@@ -13,6 +13,7 @@ use crate::model::{
 };
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
+use crate::planner::start::UNREAD;
 use crate::planner::wording::cut;
 
 /// How long a Job must look failed before it counts as failed although it does not report a failure
@@ -69,9 +70,12 @@ pub(crate) struct ClusterEvaluator<'a> {
 
 /// Evaluates one cluster.
 pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Evaluation {
-    // If the record cannot be read, the cluster stays as it is until the row can be read or is gone.
+    // If the record cannot be read, the cluster stays as it is until the row can be read or is gone. But it may hold a slot by a
+    // work that is to be read.
     if let Some(record) = cluster.record.as_ref().filter(|record| record.unreadable) {
-        return Evaluation::of(Arc::clone(record));
+        let mut evaluation = Evaluation::of(Arc::clone(record));
+        evaluation.read = cluster.unread_work();
+        return evaluation;
     }
     let settled = attempts::catch_up(cluster, policy, now);
     let holds = settled.phase.holds_slot();
@@ -98,9 +102,7 @@ pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     evaluator.out.releasing = is_releasing(cluster, &evaluator.out.record);
     if evaluator.out.next == NextStep::Nothing {
         // Also that of a step that is over: only a work that was read is deleted in the end.
-        let is_unconfirmed = |step: &Step| matches!(cluster.step_work(*step), StepWork::Unconfirmed);
-        let unconfirmed = || Step::ALL.into_iter().find(is_unconfirmed);
-        evaluator.out.read = evaluator.out.read.or_else(unconfirmed);
+        evaluator.out.read = evaluator.out.read.or_else(|| cluster.unread_work());
     }
     evaluator.out
 }
@@ -234,6 +236,9 @@ impl ClusterEvaluator<'_> {
     pub(crate) fn wait_for_answer(&mut self) {
         self.wake_at_deadline();
         if !self.cluster.is_in_doubt() {
+            if self.cluster.unread_work().is_some() {
+                self.wait(Reason::WaitingForCleanup, UNREAD);
+            }
             return;
         }
         let failed = self.cluster.backoff.as_ref();
@@ -267,7 +272,9 @@ impl ClusterEvaluator<'_> {
         let has_pre_action = self.cluster.step_work(Step::PreAction).ours().is_some();
         // A dropped cluster is no longer watched. If a deletion that is in progress failed, nobody would repeat it.
         let writing = self.cluster.busy.is_some() || self.cluster.is_in_doubt();
-        self.leaving = self.now < until || writing || has_pre_action;
+        // A work that is to be read may be upgrading the cluster.
+        let unread = self.cluster.unread_work().is_some();
+        self.leaving = self.now < until || writing || has_pre_action || unread;
         !self.leaving
     }
 
@@ -333,7 +340,8 @@ impl ClusterEvaluator<'_> {
             Step::Platform
         };
         let Some(work) = attempts::work_with_evidence(self.cluster, &self.out.record, step) else {
-            if self.cluster.step_work(step).is_unreadable() && self.holds {
+            let work = self.cluster.step_work(step);
+            if (work.is_unreadable() || matches!(work, StepWork::Unconfirmed)) && self.holds {
                 self.wait_for_unreadable(step);
             } else if !selected && step == Step::Operators {
                 // The work of its operators is gone, and it gets neither that step of the new spec nor its revision.

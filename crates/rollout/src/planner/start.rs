@@ -11,6 +11,9 @@ use crate::planner::downgrade::is_refused;
 use crate::planner::is_free;
 use crate::planner::wording::duration;
 
+/// Why a cluster waits while one of its works is to be read.
+pub(crate) const UNREAD: &str = "The step's ManifestWork was created before the cluster was registered anew. The controller reads whether it is still there.";
+
 impl ClusterEvaluator<'_> {
     /// Begins a step whose work does not exist: the work is to be created once nothing blocks it.
     pub(crate) fn enter(&mut self, step: Step) {
@@ -96,13 +99,22 @@ impl ClusterEvaluator<'_> {
         is_free(self.cluster, self.now) && self.cluster.unsettled.is_none_or(|open| open == step)
     }
 
-    /// Keeps a cluster in flight whose work cannot be read as it is. It fails when the time limit has passed.
+    /// Keeps a cluster in flight whose work cannot be read, or is still to be read, as it is. It fails when the time limit has
+    /// passed.
     pub(crate) fn wait_for_unreadable(&mut self, step: Step) {
-        if self.clock_without_work(step).is_some()
-            && let Some((reason, text)) = self.blocker(step)
-        {
-            self.wait(reason, &text);
+        if self.clock_without_work(step).is_none() {
+            return;
         }
+        if let Some((reason, text)) = self.blocker(step) {
+            self.wait(reason, &text);
+        } else if matches!(self.cluster.step_work(step), StepWork::Unconfirmed) {
+            self.wait_for_reading(step);
+        }
+    }
+
+    fn wait_for_reading(&mut self, step: Step) {
+        self.out.read = Some(step);
+        self.wait(Reason::WaitingForCleanup, UNREAD);
     }
 
     /// True when the cluster began the update to the old target just before its work could be changed. It finishes
@@ -231,11 +243,7 @@ impl ClusterEvaluator<'_> {
                 false
             }
             StepWork::Unconfirmed => {
-                self.out.read = Some(step);
-                self.wait(
-                    Reason::WaitingForCleanup,
-                    "The step's ManifestWork was created before the cluster was registered anew. The controller reads whether it is still there.",
-                );
+                self.wait_for_reading(step);
                 false
             }
             StepWork::Rival { terminating: true } => {

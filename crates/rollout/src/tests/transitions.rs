@@ -446,6 +446,75 @@ fn a_cluster_whose_next_step_may_be_on_its_way_is_queued_again_only_when_that_is
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
 }
 
+#[test]
+fn a_cluster_whose_update_may_be_on_its_way_is_queued_again_for_another_pre_action_only_when_that_is_known() {
+    let edited = || policy().pre_action().edited("r2", &[Step::PreAction]);
+    let backed_up = || {
+        fleet()
+            .cluster("a")
+            .work(Step::PreAction, work(0).succeeded())
+            .record(record(Phase::PreAction).succeeded(Stage::PreAction, 0))
+    };
+    for waits in [
+        backed_up().busy(Busy::Starting),
+        backed_up().unsettled(Step::Platform),
+    ] {
+        let plan = planned(50, edited(), waits);
+        assert_eq!(stand(&plan, "a").0, Phase::PreAction);
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+        assert_eq!(plan.summary.in_flight, 1);
+    }
+    let landed = backed_up().work(Step::Platform, work(40).running());
+    let plan = planned(50, edited(), landed);
+    assert_eq!(stand(&plan, "a").0, Phase::Partial);
+    let plan = planned(50, edited(), backed_up());
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
+}
+
+/// A leader that ended since may have known of the end, and have given the slot to another cluster.
+#[test]
+fn a_cluster_whose_end_no_row_tells_of_is_queued_again_for_edited_operators() {
+    let edited = || {
+        let asked = policy().operators().max_concurrency(1);
+        asked.edited("r2", &[Step::Operators])
+    };
+    let updated = |phase: Phase| {
+        let before = record(phase).stage(Stage::Platform, 0);
+        let a = fleet().cluster("a").work(Step::Platform, work(0).succeeded());
+        match phase {
+            Phase::Operators => a
+                .work(Step::Operators, work(20).succeeded())
+                .record(before.succeeded(Stage::Platform, 0).stage(Stage::Operators, 20)),
+            _ => a.record(before),
+        }
+    };
+    for phase in [Phase::Initialized, Phase::Partial, Phase::Operators] {
+        let beside = updated(phase)
+            .cluster("b")
+            .work(Step::Platform, work(40).running())
+            .record(record(Phase::Partial).stage(Stage::Platform, 40));
+        let plan = planned(50, edited(), beside);
+        assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForSlot));
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
+        assert!(plan.clusters[0].urgent, "{phase:?}");
+        assert!(writes(&plan).is_empty(), "{phase:?}");
+    }
+    // By its row it is between two steps, and has kept its slot.
+    let between = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).succeeded(Stage::Platform, 0));
+    assert_eq!(stand(&planned(50, edited(), between), "a").0, Phase::Partial);
+    // Without operators, nothing follows that takes a slot.
+    let plan = planned(
+        50,
+        policy().edited("r2", &[]).post_action(),
+        updated(Phase::Partial),
+    );
+    assert_eq!(stand(&plan, "a").0, Phase::PostAction);
+}
+
 /// A cluster that claimed the target when its attempt began may claim something else once its platform work is deleted.
 #[test]
 fn a_version_that_shows_only_after_the_update_is_not_noted_as_the_one_before_it() {

@@ -3,9 +3,20 @@
 use std::time::Duration;
 
 use api::names::Step;
+use api::time::parse_rfc3339;
 
-use super::facts::{DEAF, End, Facts, Row, Running, Upgrade, Version, version};
+use super::facts::{DEAF, End, Facts, Record, Row, Running, Upgrade, Version, version};
 use super::rule::Rule;
+
+/// What rows call a step.
+const fn word(step: Step) -> &'static str {
+    match step {
+        Step::PreAction => "PreAction",
+        Step::Platform => "Platform",
+        Step::Operators => "Operators",
+        Step::PostAction => "PostAction",
+    }
+}
 
 /// Whether a work of the attempt of a row holds a slot, and its agent still works on it.
 fn is_at_work(work: &Running, owner: &str, cluster: &str, row: &Row) -> bool {
@@ -24,19 +35,44 @@ impl Upgrade {
         updates.map(|(_, end)| (end, version(&end.target)))
     }
 
-    /// Whether agents have reported the end of the steps that hold a slot, as a row says.
-    pub(super) fn has_ended(&self, cluster: &str, row: &Row) -> bool {
-        let wants_operators = self.generations.last().is_some_and(|spec| spec.after.operators);
-        let step = if wants_operators && !row.has_left {
+    /// Whether every spec that may be in force at a time asks for operators.
+    pub(super) fn wants_operators(&self, at: Duration) -> bool {
+        self.in_force(at).all(|spec| spec.after.operators)
+    }
+
+    /// What agents have reported of the step that a row tells of. An edit that does not concern a step leaves its work as it is:
+    /// of an earlier revision than the row, and with the start that the row has.
+    pub(super) fn end_of_row(&self, cluster: &str, step: Step, row: &Row) -> Option<&End> {
+        let recorded = row.step(word(step));
+        let started = recorded.and_then(|step| parse_rfc3339(&step.started));
+        let is_kept = |end: &End| started.is_some() && parse_rfc3339(&end.started) == started;
+        let mut kept = self
+            .ends
+            .iter()
+            .filter(|((name, of, _), end)| name == cluster && *of == step && is_kept(end));
+        let end = self.end(cluster, step, &row.revision);
+        end.or_else(|| kept.next().map(|(_, end)| end))
+    }
+
+    /// Whether agents have reported the end of the steps that hold a slot, as a row says that was sent at a time.
+    pub(super) fn has_ended(&self, cluster: &str, row: &Row, sent: Duration) -> bool {
+        let step = if self.wants_operators(sent) && !row.has_left {
             Step::Operators
         } else {
             Step::Platform
         };
-        self.end(cluster, step, &row.revision).is_some()
+        self.end_of_row(cluster, step, row).is_some()
     }
 
-    /// Whether agents have reported the end of the steps that hold a slot after one time and until another, and another version
-    /// was asked for in between as well.
+    /// Whether an edit at such a time has changed what is asked for of clusters. What is invalid asks for nothing.
+    fn is_edited(&self, is_meant: impl Fn(Duration) -> bool) -> bool {
+        let valid = || self.generations.iter().filter(|spec| !spec.is_invalid);
+        let mut edits = valid().zip(valid().skip(1));
+        edits.any(|(before, now)| before.asks != now.asks && is_meant(now.since))
+    }
+
+    /// Whether agents have reported the end of a step that may be the last one that holds a slot after one time and until another,
+    /// and something else was asked for in between as well.
     pub(super) fn has_ended_and_is_asked_again(
         &self,
         cluster: &str,
@@ -44,20 +80,31 @@ impl Upgrade {
         until: Duration,
     ) -> bool {
         let is_between = |at: Duration| since < at && at <= until;
-        let mut edits = self.generations.iter().zip(self.generations.iter().skip(1));
-        let is_asked_again =
-            edits.any(|(before, now)| before.version != now.version && is_between(now.since));
-        let wants_operators = self.generations.iter().any(|spec| spec.after.operators);
-        let last = if wants_operators {
-            Step::Operators
-        } else {
-            Step::Platform
-        };
+        let have_operators = self.generations.iter().all(|spec| spec.after.operators);
+        let is_last = |step: Step| step == Step::Operators || (step == Step::Platform && !have_operators);
         let mut ends = self
             .ends
             .iter()
-            .filter(|((name, step, _), _)| name == cluster && *step == last);
-        is_asked_again && ends.any(|(_, end)| is_between(end.first) || is_between(end.last))
+            .filter(|((name, step, _), _)| name == cluster && is_last(*step));
+        self.is_edited(is_between) && ends.any(|(_, end)| is_between(end.first) || is_between(end.last))
+    }
+
+    /// Whether a cluster without a row has ended the update that it holds its slot for, and something else is asked for since. It
+    /// waits like any other for its next one, and whoever leads then finds the same.
+    pub(super) fn waits_anew(&self, cluster: &str) -> bool {
+        let row = self.records.get(cluster).and_then(Record::row);
+        let since = self.flights.get(cluster).or_else(|| self.suspended.get(cluster));
+        let Some(since) = since.filter(|_| row.is_none()) else {
+            return false;
+        };
+        let asked = self.generations.last();
+        let is_edited = self.is_edited(|at| *since < at);
+        let is_outdated = |end: &End| is_edited || asked.is_some_and(|spec| spec.version != end.target);
+        let mut ends = self
+            .ends
+            .iter()
+            .filter(|((name, step, _), _)| name == cluster && *step == Step::Platform);
+        ends.any(|(_, end)| *since < end.last && is_outdated(end))
     }
 }
 
@@ -116,10 +163,10 @@ impl Facts {
         let claims = cluster.versions.last().map(|(_, claim)| *claim);
         let runs = cluster.done.contains_key(&row.to) || (claims.is_some() && claims >= version(&row.to));
         let specs: Vec<_> = upgrade.in_force(sent).collect();
-        let wants_operators = !row.has_left && specs.iter().all(|spec| spec.after.operators);
+        let wants_operators = !row.has_left && upgrade.wants_operators(sent);
         let wants_post_action = !row.has_left && specs.iter().all(|spec| spec.after.action);
         let soak = specs.iter().map(|spec| spec.soak).min().unwrap_or_default();
-        let of_row = |step| upgrade.end(name, step, &row.revision);
+        let of_row = |step| upgrade.end_of_row(name, step, row);
         let last = if wants_operators {
             Step::Operators
         } else {

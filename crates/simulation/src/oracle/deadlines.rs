@@ -89,15 +89,18 @@ impl Facts {
 
     /// A row announces an attempt whose platform work is an earlier one that is to be changed in place. Its clock begins. If
     /// somebody has changed the owner of that work, the controller may not change it: a later row says that the cluster is blocked
-    /// and has no platform step. Then the step has not begun, and the work that is created in the end has a clock of its own.
+    /// and has no platform step. Then the step has not begun, and the work that is created in the end has a clock of its own. Nor
+    /// does a clock begin if the row goes on with the start of that work: the edit does not concern it.
     pub(super) fn announced(&mut self, owner: &str, name: &str, row: &Row) {
         let key = key(owner, name, Step::Platform, row);
+        let step = row.step("Platform");
+        let recorded = step.and_then(|step| parse_rfc3339(&step.started));
         let is_in_place = self.works.values().any(|work| {
             work.owner == owner
                 && work.name == key.2
                 && (work.revision != row.revision || work.retry != row.retry)
+                && (recorded.is_none() || parse_rfc3339(&work.started) != recorded)
         });
-        let step = row.step("Platform");
         let is_only_announced = !self.created.contains_key(&key) && !self.goes_on(owner, name, row);
         if row.phase == "Blocked" && step.is_none() && is_only_announced {
             self.began.remove(&key);

@@ -58,6 +58,8 @@ pub(super) struct Generation {
     pub timeout: Duration,
     /// What follows the release in each cluster.
     pub after: After,
+    /// All that it asks for of clusters: whatever an edit changes of that queues them again.
+    pub asks: String,
 }
 
 /// The steps that a spec asks for after the release.
@@ -161,6 +163,8 @@ impl Record {
 pub(super) struct End {
     pub retry: String,
     pub target: String,
+    /// The start that its work names.
+    pub started: String,
     /// When they first and last said so.
     pub first: Duration,
     pub last: Duration,
@@ -257,23 +261,6 @@ impl Upgrade {
     pub fn is_doubtful(&self, cluster: &str, revision: &str, retry: &str) -> bool {
         let attempt = self.doubtful.get(cluster);
         attempt.is_some_and(|(of, again)| of == revision && again == retry)
-    }
-
-    /// Whether a cluster without a row has ended the update that it holds its slot for, to a version that is no longer asked
-    /// for. It waits like any other for its next one, and whoever leads then finds the same.
-    pub fn waits_anew(&self, cluster: &str) -> bool {
-        let row = self.records.get(cluster).and_then(Record::row);
-        let since = self.flights.get(cluster).or_else(|| self.suspended.get(cluster));
-        let asked = self.generations.last();
-        let is_over = |end: &End| {
-            asked.is_some_and(|spec| spec.version != end.target)
-                && since.is_some_and(|since| *since < end.last)
-        };
-        let mut ends = self
-            .ends
-            .iter()
-            .filter(|((name, step, _), _)| name == cluster && *step == WorkStep::Platform);
-        row.is_none() && ends.any(|(_, end)| is_over(end))
     }
 
     /// No cluster holds a slot any more, or may go on.
@@ -411,6 +398,8 @@ pub(super) struct Running {
     pub cluster: String,
     pub revision: String,
     pub retry: String,
+    /// The start that it names.
+    pub started: String,
     /// The version that it asks for, if it asks for one.
     pub target: String,
     /// Its agent has not reported its end, and nobody has deleted it.

@@ -17,6 +17,14 @@ use crate::describe::claimed_version;
 /// How long a replica writes without a renewed claim: the renew deadline of the controller's election.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
+/// The fields of a spec that say what is asked for of clusters.
+const ASKED: [&str; 4] = [
+    "clusterVersion",
+    "ocpOperators",
+    "preUpgradeAction",
+    "postUpgradeAction",
+];
+
 fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
     let expressions = selector.and_then(|selector| selector.pointer("/matchExpressions")?.as_array());
     let values = expressions
@@ -72,6 +80,9 @@ impl Generation {
                 operators: flag("/ocpOperators/approveAllUpgrades"),
                 action: spec.get("postUpgradeAction").is_some(),
             },
+            asks: ASKED
+                .map(|field| spec.get(field).unwrap_or(&Value::Null).to_string())
+                .join(" "),
         }
     }
 }

@@ -24,6 +24,8 @@ impl Row {
     fn of(value: &Value) -> Self {
         let steps = value.get("steps").and_then(Value::as_array);
         let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or_default();
+        let texts = ["/phase", "/reason"].map(|pointer| text(value, pointer));
+        let names = steps.into_iter().flatten().map(|step| text(step, "/name"));
         Self {
             phase: words::old(text(value, "/phase")).to_owned(),
             reason: words::old(text(value, "/reason")).to_owned(),
@@ -33,12 +35,12 @@ impl Row {
             to: text(value, "/toVersion").to_owned(),
             is_canary: flag("canary"),
             has_left: flag("leftSelection"),
-            is_newer: words::is_newer(text(value, "/phase")) || words::is_newer(text(value, "/reason")),
+            is_newer: texts.into_iter().chain(names).any(words::is_newer),
             steps: steps
                 .into_iter()
                 .flatten()
                 .map(|step| Step {
-                    name: text(step, "/name").to_owned(),
+                    name: words::old(text(step, "/name")).to_owned(),
                     started: text(step, "/startedAt").to_owned(),
                     finished: text(step, "/finishedAt").to_owned(),
                     outcome: text(step, "/outcome").to_owned(),
@@ -186,7 +188,7 @@ impl Upgrade {
         let is_released = match row.phase.as_str() {
             "Failed" | "PreActionDegraded" => true,
             "Blocked" | "Pending" => !goes_on,
-            "Complete" | "Soaking" | "PostAction" => self.has_ended(name, row),
+            "Complete" | "Soaking" | "PostAction" => self.has_ended(name, row, sent.unwrap_or(now)),
             _ => false,
         };
         if matches!(row.phase.as_str(), "Complete" | "Failed") {
@@ -209,7 +211,7 @@ impl Upgrade {
             return;
         };
         let open = record.row().filter(|row| row.is_under_way());
-        if open.is_some_and(|row| self.has_ended(name, row)) {
+        if open.is_some_and(|row| self.has_ended(name, row, now)) {
             self.dropped.insert(name.to_owned(), now);
         }
         let has_ended = |row: &Row| {

@@ -284,8 +284,14 @@ impl Facts {
             if !cluster.is_there || cluster.called(name) != name.as_str() || !is_known || is_edited {
                 return false;
             }
+            // What it has ended of an earlier revision counts if no edit since concerns that.
+            let row = upgrade.records.get(**name).and_then(Record::row);
+            let updated = row.and_then(|row| upgrade.end_of_row(name, Step::Platform, row));
+            let is_kept = updated.is_some_and(|end| specs.iter().any(|spec| spec.version == end.target));
+            let row = row.filter(|_| is_kept);
             let ended = |step: Step| {
                 let end = upgrade.end(name, step, &work.revision);
+                let end = end.or_else(|| upgrade.end_of_row(name, step, row?));
                 end.map(|end| end.first).filter(|first| *first <= sent)
             };
             let last = if wants_operators {

@@ -164,8 +164,8 @@ impl Facts {
     /// They count again until those rows are gone or say so: whoever starts anew then finds no work that tells of the end. What
     /// counts is what the rows said when the status was sent. The row that tells the end may come at the same moment.
     ///
-    /// The same holds for clusters that an edit of the version queued again before their rows told the end: whoever starts anew
-    /// finds by such a row that the cluster is under way, and the new spec may ask for another step that follows at once.
+    /// The same holds for clusters that an edit queued again before their rows told the end: whoever starts anew finds by such a
+    /// row that the cluster is under way, and queues it again before another one gets its slot.
     fn ended_before_row<'a>(&self, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
         let is_open = |(name, record): &(&String, &Record)| {
             let cluster = self.clusters.get(*name);
@@ -178,7 +178,7 @@ impl Facts {
                 .map(|(since, _)| *since);
             let mut again = holding.clone();
             let row = record.row().filter(|_| holding.any(was_away));
-            row.is_some_and(|row| upgrade.has_ended(name, row))
+            row.is_some_and(|row| upgrade.has_ended(name, row, sent))
                 || again.any(|since| upgrade.has_ended_and_is_asked_again(name, since, sent))
         };
         let open = upgrade.records.iter().filter(is_open).map(|(name, _)| name);

@@ -12,7 +12,7 @@ use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::deadlines::wall;
-use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, Upgrade, label, text, version};
+use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, label, text, version};
 use super::rule::Rule;
 use crate::actor::{Role, Sender};
 
@@ -166,6 +166,8 @@ impl Facts {
                         || (&before.revision, &before.retry) != (&work.revision, &work.retry);
                     if is_other {
                         self.begins(&work);
+                        // The end of another attempt is none of this one.
+                        self.hide_end(&work);
                     }
                     // What is being deleted does not start.
                     if is_other && work.takes_slot() && !change.after.is_deleting {
@@ -237,6 +239,7 @@ impl Facts {
             cluster: work.cluster.clone(),
             revision: work.revision.clone(),
             retry: work.retry.clone(),
+            started: work.started.clone(),
             target: work.target.clone(),
             goes_on,
             taken_back,
@@ -530,6 +533,7 @@ impl Facts {
             let of_attempt = End {
                 retry: work.retry.clone(),
                 target: work.target.clone(),
+                started: work.started.clone(),
                 first: now,
                 last: now,
             };
@@ -539,6 +543,7 @@ impl Facts {
                 *end = of_attempt;
             }
             end.last = now;
+            end.started.clone_from(&work.started);
         }
         match work.step {
             Some(Step::Platform) => {
@@ -547,11 +552,7 @@ impl Facts {
                 cluster.done.entry(work.target.clone()).or_insert(now);
                 cluster.shown.entry(work.target.clone()).or_insert(now);
                 let upgrade = self.upgrades.get(&work.uid);
-                let has_operators = |upgrade: &Upgrade| {
-                    let mut specs = upgrade.generations.iter();
-                    specs.any(|spec| spec.after.operators)
-                };
-                if !upgrade.is_some_and(has_operators) {
+                if !upgrade.is_some_and(|upgrade| upgrade.wants_operators(now)) {
                     self.finish(work);
                 }
             }

@@ -8,7 +8,12 @@ use super::{People, Undo};
 use crate::admin::{reports_of, upgrades_of};
 use crate::fault::Fault;
 use crate::names::{HUB, RIVAL, TEAM, UPGRADE};
-use crate::world::{action, fleet, make_hub, selector_of, upgrade};
+use crate::world::{action, action_of, fleet, make_hub, selector_of, upgrade};
+
+/// The manifests of an action.
+const MANIFESTS: &str = "/manifestWork/workload/manifests";
+/// The Job of a pre-action that is there only to be misspelled.
+const TYPO: &str = "typo";
 
 fn path(name: &str) -> String {
     format!("{}/{name}", upgrades_of(TEAM))
@@ -21,6 +26,26 @@ fn asked(upgrade: &Value) -> u64 {
         .and_then(Value::as_str);
     let patch = version.and_then(|version| version.rsplit('.').next()?.parse().ok());
     patch.unwrap_or_default()
+}
+
+/// What an upgrade with this spec asks for of clusters.
+fn shape(upgrade: &Value, spec: &Value) -> String {
+    let fields = [
+        "clusterVersion",
+        "ocpOperators",
+        "preUpgradeAction",
+        "postUpgradeAction",
+    ];
+    let uid = upgrade.pointer("/metadata/uid").unwrap_or(&Value::Null);
+    let asked = fields.map(|field| spec.get(field).unwrap_or(&Value::Null));
+    format!("{uid} {}", asked.map(Value::to_string).join(" "))
+}
+
+/// Whether the pre-action of a spec names a manifest twice.
+fn is_misspelled(spec: &Value) -> bool {
+    let action = spec.get("preUpgradeAction");
+    let manifests = action.and_then(|action| action.pointer(MANIFESTS)?.as_array());
+    manifests.is_some_and(|manifests| manifests.len() > 1)
 }
 
 impl People {
@@ -37,6 +62,9 @@ impl People {
         }
         if self.strikes(Fault::Retarget, name, second) {
             self.retarget(name, second).await?;
+        }
+        if self.strikes(Fault::Reshape, name, second) {
+            self.reshape(name, second).await?;
         }
         if self.strikes(Fault::Retry, name, second) {
             self.retry(name).await?;
@@ -107,6 +135,44 @@ impl People {
         Ok(())
     }
 
+    /// Adds operators or an action, replaces them or takes them away. No upgrade asks for the same a second time, because rules tell
+    /// attempts apart by their revisions: whoever takes an edit back replaces the post-action, too. Whose spec is misspelled sets
+    /// that right first.
+    async fn reshape(&mut self, name: &str, second: u64) -> Result<()> {
+        let Some(upgrade) = self.upgrade(name) else {
+            return Ok(());
+        };
+        let spec = upgrade.get("spec").unwrap_or(&Value::Null);
+        if is_misspelled(spec) {
+            return Ok(());
+        }
+        let action = |job: &str| action_of(&format!("{job}-{name}"), &format!("registry/tool:{second}"));
+        let (field, asked) = match self.number("shape", name, second, 1, 4) {
+            1 => ("preUpgradeAction", action("backup")),
+            2 => ("postUpgradeAction", action("check")),
+            _ => ("ocpOperators", json!({"approveAllUpgrades": true})),
+        };
+        let is_replaced = field != "ocpOperators" && self.number("replace", name, second, 0, 1) == 1;
+        let asked = if spec.get(field).is_some() && !is_replaced {
+            Value::Null
+        } else {
+            asked
+        };
+        let mut next = spec.clone();
+        let mut change = json!({field: asked});
+        next[field] = asked;
+        self.shapes.insert(shape(&upgrade, spec));
+        if !self.shapes.insert(shape(&upgrade, &next)) {
+            change["postUpgradeAction"] = action("check");
+            next["postUpgradeAction"] = action("check");
+            self.shapes.insert(shape(&upgrade, &next));
+        }
+        self.admin
+            .patch_if_there(&path(name), &json!({"spec": change}))
+            .await?;
+        Ok(())
+    }
+
     /// Queues failed clusters again.
     pub(super) async fn retry(&mut self, name: &str) -> Result<()> {
         self.retries += 1;
@@ -115,27 +181,27 @@ impl People {
         Ok(())
     }
 
-    /// Writes a spec whose pre-action names a manifest twice, or takes that back.
+    /// Writes a spec whose pre-action names a manifest twice, or takes that back. Otherwise the pre-action stays as it is.
     pub(super) async fn spell(&self, name: &str, is_right: bool) -> Result<()> {
-        if self.upgrade(name).is_none() {
+        let Some(upgrade) = self.upgrade(name) else {
             return Ok(());
-        }
-        let mut wrong = action("backup");
-        if let Some(manifests) = wrong
-            .pointer_mut("/manifestWork/workload/manifests")
-            .and_then(Value::as_array_mut)
-        {
-            manifests.extend_from_within(..);
-        }
-        let right = upgrade(&self.options, name)
-            .pointer("/spec/preUpgradeAction")
-            .cloned();
-        let action = if is_right {
-            right.unwrap_or_default()
-        } else {
-            wrong
         };
-        let change = json!({"spec": {"preUpgradeAction": action}});
+        let present = upgrade.pointer("/spec/preUpgradeAction").cloned();
+        let mut spelled = present.unwrap_or_else(|| action(TYPO));
+        let mut is_typo = false;
+        if let Some(manifests) = spelled.pointer_mut(MANIFESTS).and_then(Value::as_array_mut) {
+            manifests.truncate(1);
+            is_typo = manifests
+                .iter()
+                .any(|one| one.pointer("/metadata/name").and_then(Value::as_str) == Some(TYPO));
+            if !is_right {
+                manifests.extend_from_within(..);
+            }
+        }
+        if is_right && is_typo {
+            spelled = Value::Null;
+        }
+        let change = json!({"spec": {"preUpgradeAction": spelled}});
         self.admin.patch_if_there(&path(name), &change).await?;
         Ok(())
     }

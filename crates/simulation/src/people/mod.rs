@@ -56,6 +56,8 @@ pub struct People {
     is_withdrawn: bool,
     /// What was backed up so far.
     backups: Vec<Backup>,
+    /// What upgrades have asked for of clusters, and which did so.
+    shapes: BTreeSet<String>,
 }
 
 impl People {
@@ -74,6 +76,7 @@ impl People {
             retries: 0,
             is_withdrawn: false,
             backups: Vec::new(),
+            shapes: BTreeSet::new(),
         }
     }
 
