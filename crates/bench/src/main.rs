@@ -24,7 +24,7 @@ enum BenchCommand {
     Fleet(fleet::FleetArgs),
     /// A day of a fleet: everything that goes wrong on one, and how each cluster ends. Not a measurement of time.
     Day(day::DayArgs),
-    /// One plan over a large fleet.
+    /// One plan over a large fleet, and the rehearsal of its upgrade.
     Plan(plan::PlanArgs),
     /// The upgrade of a very large fleet on a simulated hub: what the controller needs for it.
     HubSim(hub_sim_run::HubSimArgs),

@@ -1,12 +1,14 @@
-//! `bench plan`: one plan over a large fleet, in the states of a rollout that cost most.
+//! `bench plan`: one plan over a large fleet, in the states of a rollout that cost most, and the rehearsal of a rollout of more
+//! than a day.
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
+use rollout::forecast::{Defect, Durations, Options, Samples, end_range, forecast};
 use rollout::{
     Attempt, Cluster, Eligibility, Fleet, Limit, Outcome, Phase, Policy, Reason, Record, Selection, Stage,
     Step, StepRecord, StepStatus, StepWork, Work, plan,
@@ -14,6 +16,11 @@ use rollout::{
 use serde::Serialize;
 
 use crate::thresholds::{Side, Threshold};
+
+/// The rehearsed rollout has a slot for so many clusters, so that it lasts for more than a day.
+const CLUSTERS_PER_SLOT: usize = 20;
+/// Draws of its end.
+const DRAWS: u32 = 100;
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
@@ -39,10 +46,36 @@ struct State {
     operations: usize,
 }
 
-/// Measures and prints; says whether every state met the threshold.
+/// The cost of a rehearsal.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rehearsal {
+    /// How long the rollout takes.
+    hours: f64,
+    /// Plans that were made and checked for it.
+    plans: usize,
+    /// How long the rehearsal takes, with the range of its end.
+    seconds: f64,
+}
+
+impl Rehearsal {
+    fn thresholds(&self) -> [Threshold; 2] {
+        [
+            Threshold::time(
+                "rehearsal, each plan checked",
+                (Side::Below, 5.0),
+                self.seconds,
+                "s",
+            ),
+            Threshold::count("rehearsed rollout", (Side::AtLeast, 24.0), self.hours, "h"),
+        ]
+    }
+}
+
+/// Measures and prints; says whether every threshold was met.
 ///
 /// # Errors
-/// Standard output is closed.
+/// Standard output is closed, or the planner breaks a rule in the rehearsal.
 pub fn run(args: &PlanArgs) -> Result<bool> {
     let states: Vec<State> = [
         (
@@ -71,11 +104,14 @@ pub fn run(args: &PlanArgs) -> Result<bool> {
         .iter()
         .map(|state| Threshold::time(state.name, (Side::Below, 10.0), state.median_ms, "ms"))
         .collect();
+    let rehearsal = rehearse(args.clusters)?;
+    let thresholds_of_rehearsal = rehearsal.thresholds();
     if args.json {
         println!(
             "{}",
             serde_json::to_string_pretty(&serde_json::json!({
-                "clusters": args.clusters, "states": states, "thresholds": thresholds,
+                "clusters": args.clusters, "states": states, "rehearsal": rehearsal,
+                "thresholds": thresholds.iter().chain(&thresholds_of_rehearsal).collect::<Vec<_>>(),
             }))?
         );
     } else {
@@ -89,8 +125,50 @@ pub fn run(args: &PlanArgs) -> Result<bool> {
                 state.slowest_ms, state.operations
             );
         }
+        println!("\nrehearsal of their upgrade: {} plans\n", rehearsal.plans);
+        for threshold in &thresholds_of_rehearsal {
+            println!("{threshold}");
+        }
     }
-    Ok(thresholds.iter().all(|threshold| threshold.met))
+    let mut all = thresholds.iter().chain(&thresholds_of_rehearsal);
+    Ok(all.all(|threshold| threshold.met))
+}
+
+/// Rehearses the upgrade of a fleet with three steps and a soak, in which one cluster of a hundred never ends its update.
+fn rehearse(clusters: usize) -> Result<Rehearsal> {
+    let scene = Scene::new(clusters, 0, 0, 0).slots((clusters / CLUSTERS_PER_SLOT).max(1));
+    let fleet = scene.fleet();
+    let policy = Policy {
+        steps: [Some("h0".into()), Some("h1".into()), Some("h2".into()), None],
+        min_success_time: Some(TimeDelta::minutes(30)),
+        ..scene.policy()
+    };
+    let durations = Durations {
+        steps: [5, 60, 10, 5].map(|median| Samples::around(TimeDelta::minutes(median), 0.25)),
+        failure_rate: 0.01,
+        seed: 1,
+    };
+    let options = Options::for_fleet(clusters, scene.slots);
+    let started = Instant::now();
+    let course = forecast(now(), &policy, fleet.clone(), options, &|name, step| {
+        durations.run(0, name, step)
+    })
+    .map_err(|Defect(text)| anyhow!(text))?;
+    let range = end_range(
+        now(),
+        &policy,
+        &fleet,
+        &course,
+        &|draw, name, step| durations.run(draw, name, step),
+        DRAWS,
+    );
+    let seconds = started.elapsed().as_secs_f64();
+    let _ = black_box(range);
+    Ok(Rehearsal {
+        hours: (course.end - now()).to_std()?.as_secs_f64() / 3600.0,
+        plans: course.plans,
+        seconds,
+    })
 }
 
 /// A fleet in some state: done clusters first by name, then those in flight, those just finished, the rest.
@@ -289,5 +367,12 @@ mod tests {
         assert_eq!(operations(Scene::new(100, 50, 10, 0).slots(10)), 0);
         assert!(operations(Scene::new(100, 50, 0, 10).slots(10)) >= 10);
         assert_eq!(operations(Scene::new(100, 100, 0, 0)), 0);
+    }
+
+    #[test]
+    fn the_rehearsed_rollout_lasts_for_more_than_a_day() {
+        let rehearsal = rehearse(100).unwrap();
+        assert!(rehearsal.hours >= 24.0, "{rehearsal:?}");
+        assert!(rehearsal.plans > 100, "{rehearsal:?}");
     }
 }

@@ -52,6 +52,7 @@ pub fn refusal_about(code: u16, field: Option<&str>) -> Response<Body> {
         400 => "BadRequest",
         403 => "Forbidden",
         409 => "Conflict",
+        410 => "Expired",
         422 => "Invalid",
         429 => "TooManyRequests",
         504 => "Timeout",

@@ -52,7 +52,7 @@ faults! {
     Conflict = "409";
     /// 422 for a work, a status, a finalizer or the Lease.
     Invalid = "422";
-    /// 422 for a report, because of one of its rows, as long as it is in that phase, for up to two minutes.
+    /// 422 for a report, because of one of its rows, as long as it is in that phase, for up to two minutes or for eight.
     InvalidRow = "422-row";
     /// A watch ends without a word.
     WatchCut = "watch-cut";
@@ -70,7 +70,7 @@ faults! {
     KillAll = "kill-all";
     /// A replica cannot reach the hub for up to a minute.
     Partition = "partition";
-    /// Writes of a replica are answered with 403 for up to a minute.
+    /// Writes of a replica are answered with 403 for up to a minute, or those of works for eight minutes.
     Forbidden = "403";
     /// The wall clock of a replica jumps.
     ClockJump = "clock-jump";
@@ -108,14 +108,20 @@ faults! {
     ForgeDecision = "forge-decision";
     /// A ManagedCluster and its namespace are deleted, and come back later.
     Detach = "detach";
+    /// The ManagedCluster or the namespace of a cluster is deleted while the other one stays, and comes back later.
+    DetachHalf = "detach-half";
     /// A cluster is not available for a while.
     Away = "away";
     /// A cluster is not among the decisions of its Placement for a moment.
     Undecide = "undecide";
+    /// The set of the clusters is not bound in the namespace of the upgrades for a while.
+    Unbind = "unbind";
     /// The hub is restored from a backup: new UIDs, no works, no statuses.
     Restore = "restore";
     /// The cluster or its agent has one of the faults of simulated clusters for a while.
     Agent = "agent";
+    /// The cluster or its agent has one of the rarer faults of simulated clusters for a while: it lies, flaps, refuses or is held up.
+    AgentOdd = "agent-odd";
     /// A cluster changes its own labels, and keeps them so as long as faults happen.
     Leave = "leave";
     /// Writes of a replica are answered with 429 for up to a minute.
@@ -132,6 +138,8 @@ faults! {
     VeryLate = "very-late";
     /// 400.
     BadRequest = "400";
+    /// 410 for a page of a list that is not its first.
+    PageExpired = "410";
     /// A watch delivers nothing but bookmarks of one revision any more, and does not end.
     WatchStuck = "watch-stuck";
     /// A replica is killed at any moment, and started again up to 20 s later.
@@ -185,6 +193,7 @@ impl Fault {
             | Self::Rewind
             | Self::VeryLate
             | Self::BadRequest
+            | Self::PageExpired
             | Self::WatchStuck
             | Self::Crash
             | Self::ClockFar
@@ -207,9 +216,12 @@ impl Fault {
             | Self::ForgeReport
             | Self::ForgeDecision
             | Self::Detach
+            | Self::DetachHalf
             | Self::Away
             | Self::Undecide
+            | Self::Unbind
             | Self::Agent
+            | Self::AgentOdd
             | Self::Leave
             | Self::DeepUpgrade
             | Self::NameHub

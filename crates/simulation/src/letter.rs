@@ -1,6 +1,7 @@
 //! A request on its way.
 
 use bytes::Bytes;
+use http::Uri;
 use serde_json::Value;
 
 use crate::actor::Sender;
@@ -19,6 +20,20 @@ pub struct Letter {
     /// Which hub it is for.
     pub(crate) hub: u64,
     pub(crate) sender: Sender,
+}
+
+/// Whether a request asks for a page of a list that is not its first.
+pub(crate) fn is_further_page(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    query.split('&').any(|part| part.starts_with("continue="))
+}
+
+/// The same request for a page of two objects, if it asks for a page.
+pub(crate) fn with_small_page(uri: &Uri) -> Option<Uri> {
+    let query = uri.query()?;
+    let limit = query.split('&').find(|part| part.starts_with("limit="))?;
+    let query = query.replacen(limit, "limit=2", 1);
+    format!("{}?{query}", uri.path()).parse().ok()
 }
 
 impl Letter {
@@ -45,6 +60,10 @@ impl Letter {
 
     pub(crate) fn is_watch(&self) -> bool {
         self.verb == "WATCH"
+    }
+
+    pub(crate) fn is_further_page(&self) -> bool {
+        is_further_page(&self.parts.uri)
     }
 
     pub(crate) fn is_lease(&self) -> bool {

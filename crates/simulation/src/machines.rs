@@ -12,7 +12,7 @@ use crate::actor::Role;
 use crate::choice::Choices;
 use crate::fault::Fault;
 use crate::mutation::Mutation;
-use crate::network::Network;
+use crate::network::{Network, works_of};
 use crate::replica::Replica;
 use crate::time::MachineClock;
 use crate::wire::Wire;
@@ -196,6 +196,11 @@ impl Machines {
             }
             for fault in [Fault::Partition, Fault::Forbidden, Fault::Overload] {
                 if self.network.strikes(fault, &name, second) {
+                    if fault == Fault::Forbidden && self.network.endures(&name, second) {
+                        self.network.tell(&format!("403 {name} for works, for minutes"));
+                        self.network.endure(fault, &works_of(&name));
+                        continue;
+                    }
                     let time = self.network.choice("for", &name, second).between(3, 60);
                     let until = self.network.ground.clock.elapsed() + Duration::from_secs(time);
                     self.network
@@ -259,6 +264,12 @@ impl Machines {
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.metrics.iter().map(|metrics| metrics.checks_violated()).sum()
+    }
+
+    /// How many objects all replicas could not read.
+    #[must_use]
+    pub fn unread(&self) -> u64 {
+        self.metrics.iter().map(|metrics| metrics.decode_failures()).sum()
     }
 
     /// Starts replicas whose loops ended by themselves, and returns their names.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::admin::{reports_of, upgrades_of, works_of};
 use crate::names::{OUTSIDER, RIVAL, TEAM, UPGRADE};
 use crate::protection::Protection;
+use crate::world::cluster;
 
 /// A way in which the controller is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,8 +42,12 @@ pub enum Mutation {
     WriteAlways,
     /// It sends statuses again and again.
     Storm,
+    /// It sends what changes nothing about every cluster, each less often than one request may be sent.
+    LoopOverFleet,
     /// Its works are never created, and its statuses deny that a human is needed.
     SilentStall,
+    /// Its statuses deny that a human is needed.
+    SilentRefusal,
     /// It reports that its plan violates a rule.
     RefusedPlan,
     /// Its platform works do not spare the `ClusterVersion`.
@@ -83,6 +88,8 @@ pub enum Mutation {
     TakesForNewer,
     /// It writes each row into a second report, too, and does not see that report.
     RecordTwice,
+    /// It cannot read the specs of clusters.
+    Illegible,
     /// It does not see that the third cluster has other labels.
     BlindToLeaving,
     /// It lacks a protection from faults. These have tests of their own.
@@ -137,9 +144,15 @@ fn second_report(mut report: Value) -> Extra {
     ("PATCH", path, APPLY, report)
 }
 
+/// Two changes of a work that does not exist for each of twelve clusters.
+fn loop_over_fleet() -> Vec<Extra> {
+    let paths = (0..24).map(|number| format!("{}/nothing", works_of(&cluster(number % 12))));
+    paths.map(|path| ("PATCH", path, MERGE, json!({}))).collect()
+}
+
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 40] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
@@ -155,7 +168,9 @@ impl Mutation {
         Self::MissingCondition,
         Self::WriteAlways,
         Self::Storm,
+        Self::LoopOverFleet,
         Self::SilentStall,
+        Self::SilentRefusal,
         Self::RefusedPlan,
         Self::TakeAway,
         Self::NeverQuiet,
@@ -176,6 +191,7 @@ impl Mutation {
         Self::RefusedInSilence,
         Self::TakesForNewer,
         Self::RecordTwice,
+        Self::Illegible,
         Self::BlindToLeaving,
     ];
 
@@ -202,6 +218,7 @@ impl Mutation {
             Self::BlindToPostAction => Some(("\"postUpgradeAction\"", "\"strangeUpgradeAction\"")),
             Self::BlindToVersion => Some(("\"value\":\"4.14.12\"", "\"value\":\"4.14.1\"")),
             Self::TakesForNewer => Some(("\"value\":\"4.14.9\"", "\"value\":\"4.14.19\"")),
+            Self::Illegible => Some(("\"hubAcceptsClient\":true", "\"hubAcceptsClient\":\"yes\"")),
             Self::RecordTwice => Some(("spring-report-2", "strange-report-2")),
             Self::BlindToLeaving => Some((
                 "clusterset\":\"fleet\",\"name\":\"elsewhere\"",
@@ -220,7 +237,7 @@ impl Mutation {
             Self::MissingCondition if seen.path.ends_with("/status") => {
                 Some(seen.body.replace("\"type\":\"Ready\"", "\"type\":\"Reddy\""))
             }
-            Self::SilentStall if seen.path.ends_with("/status") => {
+            Self::SilentStall | Self::SilentRefusal if seen.path.ends_with("/status") => {
                 let mut status = seen.value();
                 let conditions = status
                     .pointer_mut("/status/conditions")
@@ -338,6 +355,8 @@ impl Mutation {
                 );
                 vec![extra; 80]
             }
+            // Only for two minutes, so that nothing else is wrong in the end.
+            Self::LoopOverFleet if seen.is("PUT", "/leases") && count <= 24 => loop_over_fleet(),
             Self::NeverSatisfied if seen.is("PUT", "/leases") => {
                 let path = format!("{}/{UPGRADE}", upgrades_of(TEAM));
                 vec![("PATCH", path, MERGE, json!({}))]

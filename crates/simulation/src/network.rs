@@ -59,6 +59,8 @@ struct State {
     counts: HashMap<String, u64>,
     /// Until when which fault lasts for whom.
     lasting: BTreeMap<(Fault, String), Duration>,
+    /// The same for faults that last for minutes, also when others have ended.
+    enduring: BTreeMap<(Fault, String), Duration>,
     /// Clients that end now.
     doomed: Vec<String>,
     /// The first report that was written, for mutations.
@@ -71,6 +73,9 @@ struct State {
     listed: BTreeMap<String, u64>,
 }
 
+/// How long the hub refuses something in one of ten cases.
+const MINUTES: Duration = Duration::from_mins(8);
+
 /// How long a fault that disturbs the controller may do so.
 const fn disturbs_for(fault: Fault) -> Duration {
     match fault {
@@ -80,6 +85,12 @@ const fn disturbs_for(fault: Fault) -> Duration {
         Fault::InvalidRow => Duration::from_mins(8),
         _ => Duration::from_mins(2),
     }
+}
+
+/// What lasts for all works that a client writes, in names of what lasts.
+#[must_use]
+pub fn works_of(client: &str) -> String {
+    format!("works of {client}")
 }
 
 impl Network {
@@ -97,13 +108,16 @@ impl Network {
         change(&mut self.shared.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends all faults.
+    /// Ends all faults, but for those that last for minutes.
     pub fn repair(&self) {
         self.shared.is_repaired.store(true, Ordering::Relaxed);
         self.with(|state| state.lasting.clear());
         // What hangs is given up within two minutes.
         let calm = self.ground.clock.elapsed() + Duration::from_mins(2);
         self.ground.oracle.disturb(calm, true);
+        for ((fault, _), until) in self.with(|state| state.enduring.clone()) {
+            self.ground.oracle.disturb(until + disturbs_for(fault), false);
+        }
     }
 
     /// The hub is another one from now on: what is on its way does not arrive.
@@ -209,7 +223,7 @@ impl Network {
             self.ground.trace.add_fault(occasion());
             if fault.disturbs() {
                 let now = self.ground.clock.elapsed();
-                self.with(|state| state.disturbed = now);
+                self.with(|state| state.disturbed = state.disturbed.max(now));
                 self.ground.oracle.disturb(now + disturbs_for(fault), false);
             }
         }
@@ -221,12 +235,34 @@ impl Network {
         self.with(|state| state.lasting.insert((fault, client.to_owned()), until));
     }
 
+    /// Whether a fault that begins on this occasion lasts for minutes.
+    #[must_use]
+    pub fn endures(&self, name: &str, count: u64) -> bool {
+        self.choice("lasts", name, count).happens(100)
+    }
+
+    /// Lets a fault last for a client for minutes.
+    pub fn endure(&self, fault: Fault, client: &str) {
+        let until = self.ground.clock.elapsed() + MINUTES;
+        self.with(|state| {
+            state.enduring.insert((fault, client.to_owned()), until);
+            state.disturbed = state.disturbed.max(until);
+        });
+        self.ground.oracle.disturb(until + disturbs_for(fault), false);
+    }
+
+    /// Until when the hub refuses something for minutes.
+    #[must_use]
+    pub fn refuses_until(&self) -> Duration {
+        self.with(|state| state.enduring.values().max().copied().unwrap_or_default())
+    }
+
     /// Whether a fault lasts for a client.
     #[must_use]
     pub fn lasts(&self, fault: Fault, client: &str) -> bool {
         let now = self.ground.clock.elapsed();
         self.with(|state| {
-            let mut lasting = state.lasting.iter();
+            let mut lasting = state.lasting.iter().chain(&state.enduring);
             lasting.any(|((known, name), until)| *known == fault && name == client && now < *until)
         })
     }

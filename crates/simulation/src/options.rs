@@ -41,6 +41,8 @@ pub struct Options {
     pub replicas: u64,
     /// Whether the second replica is of a newer build, whose rows have words that the first does not know.
     pub newer_build: bool,
+    /// Whether lists of replicas and agents come in pages of two objects.
+    pub small_pages: bool,
     /// How long a cluster takes for its update, in seconds.
     pub update_seconds: u64,
     /// How long after an update the cluster's claim follows, in seconds.
@@ -77,6 +79,7 @@ impl Default for Options {
             rival_version: 12,
             replicas: 1,
             newer_build: false,
+            small_pages: false,
             update_seconds: 20,
             claim_seconds: 0,
             max_latency_millis: 5,
@@ -119,6 +122,7 @@ impl Options {
             rival_version: between("rival version", 11, 13),
             replicas,
             newer_build: replicas > 1 && happens("newer build", 200),
+            small_pages: happens("small pages", 250),
             update_seconds,
             claim_seconds: if happens("late claims", 300) {
                 between("claim", 5, 300)

@@ -21,7 +21,7 @@ pub enum Protection {
     Cleaning,
     /// It selects nobody but those whom the right author may select. Without: whoever is named is drawn in.
     Selection,
-    /// It notices that a cluster has come back, or is decided on again. Without: it has lost sight of it.
+    /// It notices that a cluster has come back, is decided on again, or is in a bound set again. Without: it has lost sight of it.
     Sight,
     /// It reads objects one by one. Without: an object that is nested too deeply is in the way of all others.
     OneByOne,
@@ -29,6 +29,8 @@ pub enum Protection {
     Validation,
     /// It takes a value of the wrong type for none. Without: it takes it for the end of the update.
     Types,
+    /// It believes what is reported of an update only when the cluster has seen the request. Without: it believes it before that.
+    Generations,
     /// It leaves alone what says that it belongs to somebody else. Without: it does not see that.
     Ownership,
     /// It blocks a cluster that claims a newer version. Without: it does not see that.
@@ -37,6 +39,12 @@ pub enum Protection {
     Edits,
     /// It follows an edit of the operators. Without: it sees none.
     Operators,
+    /// It believes reports that are in the namespace of their upgrade and belong to it. Without: it believes others, too.
+    Belonging,
+    /// It notices that somebody has changed a report. Without: it does not hear of it.
+    Attention,
+    /// It reads which retry was carried out. Without: it does not know that when it starts anew.
+    RetryToken,
 }
 
 impl Protection {
@@ -50,10 +58,12 @@ impl Protection {
                 r#"{"fieldValue":{"integer":-1,"type":"Integer"},"name":"state"}"#,
                 r#"{"fieldValue":{"string":"Completed","type":"String"},"name":"state"},{"fieldValue":{"string":"4.14.12","type":"String"},"name":"version"}"#,
             )),
+            Self::Generations => Some(("\"name\":\"observedGeneration\"}", "\"name\":\"unread\"}")),
             Self::Ownership => Some(("strangers/other", "team/spring")),
             Self::Claims => Some(("\"value\":\"4.14.15\"", "\"value\":\"4.14.9\"")),
             Self::Edits => Some(("\"version\":\"4.14.13\"", "\"version\":\"4.14.12\"")),
             Self::Operators => Some(("\"ocpOperators\"", "\"strangeOperators\"")),
+            Self::RetryToken => Some(("\"observedRetry\"", "\"strangeRetry\"")),
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! One run: a fleet is upgraded while faults happen; then faults end, and everything must end and stay as it is.
 
+mod endure;
 mod truth;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -54,6 +55,14 @@ const AHEAD: Duration = Duration::from_hours(2);
 const SWEEP: Duration = Duration::from_mins(22);
 /// How often a replica that starts anew, and then leads, may list the same objects.
 const LISTS: u64 = 2;
+/// Faults that may write what a replica cannot read.
+const GARBLING: [Fault; 5] = [
+    Fault::DeepUpgrade,
+    Fault::Tamper,
+    Fault::Nonsense,
+    Fault::EditRow,
+    Fault::ForgeReport,
+];
 /// An upgrade of which nothing moves for this long must say so.
 const STILL: Duration = Duration::from_mins(7);
 
@@ -113,6 +122,15 @@ fn is_observed(value: &Value) -> bool {
     value.pointer("/status/observedGeneration") == value.pointer("/metadata/generation")
 }
 
+/// Whether a condition of a status is True.
+fn is_true(value: &Value, condition: &str) -> bool {
+    let conditions = value.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|one| {
+        let text = |field: &str| one.get(field).and_then(Value::as_str);
+        text("type") == Some(condition) && text("status") == Some("True")
+    })
+}
+
 struct Run {
     options: Arc<Options>,
     clock: VirtualClock,
@@ -131,6 +149,8 @@ struct Run {
     claim_at: Option<Duration>,
     /// How many plans had been refused by checkers at the last look.
     refused: u64,
+    /// How many objects replicas could not read until the last look.
+    unread: u64,
     /// The hub and what is known of it, as they were some seconds ago, the latest last.
     snapshots: VecDeque<(u64, Snapshot, Known)>,
 }
@@ -200,6 +220,7 @@ impl Run {
             claimed: 0,
             claim_at: None,
             refused: 0,
+            unread: 0,
             snapshots: VecDeque::new(),
         })
     }
@@ -254,6 +275,7 @@ impl Run {
     async fn repair(&mut self) -> Result<()> {
         self.network.repair();
         self.machines.repair()?;
+        self.endure().await?;
         let mut is_right = false;
         for _ in 0..60 {
             is_right = self.people.repair().await?;
@@ -278,11 +300,25 @@ impl Run {
             "a checker has refused a plan".to_owned()
         });
         self.refused = refused;
+        self.legible();
         for ended in self.machines.revive()? {
             self.oracle.add(Rule::Ended, format!("the loop of {ended} ended"));
         }
         self.oracle.check(Rule::Ended, true, String::new);
         Ok(())
+    }
+
+    /// What nobody has garbled, replicas can read. A newer build writes words that the older one does not know.
+    fn legible(&mut self) {
+        let is_garbled = |fault: &Fault| self.network.may_strike(*fault);
+        if self.options.newer_build || GARBLING.iter().any(is_garbled) {
+            return;
+        }
+        let unread = self.machines.unread();
+        self.oracle.check(Rule::Unread, unread == self.unread, || {
+            "a replica could not read an object".to_owned()
+        });
+        self.unread = unread;
     }
 
     /// Waits until everything is complete.
@@ -363,12 +399,7 @@ impl Run {
             return;
         }
         let value = object.value();
-        let conditions = value.pointer("/status/conditions").and_then(Value::as_array);
-        let tells = conditions.into_iter().flatten().any(|condition| {
-            let is = |name: &str| condition.get("type").and_then(Value::as_str) == Some(name);
-            condition.get("status").and_then(Value::as_str) == Some("True")
-                && TELLING.iter().any(|name| is(name))
-        });
+        let tells = TELLING.iter().any(|condition| is_true(&value, condition));
         // What another upgrade has under way ends, or fails by time: no human is needed yet.
         let is_right = tells || self.oracle.waits_for_another(&object.uid);
         self.oracle.check(Rule::Told, is_right, || {

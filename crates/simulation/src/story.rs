@@ -96,8 +96,9 @@ fn fewer_faults(story: &mut Story) -> Result<()> {
 
 /// Tries smaller sizes and times, one after the other.
 fn smaller_world(story: &mut Story) -> Result<()> {
-    const CHANGES: [fn(&mut Options); 14] = [
+    const CHANGES: [fn(&mut Options); 15] = [
         |options| options.newer_build = false,
+        |options| options.small_pages = false,
         |options| options.replicas = 1,
         |options| options.rival = false,
         |options| options.restart = false,

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::actor::sent_by;
-use crate::admin::works_of;
+use crate::admin::{upgrades_of, works_of};
 use crate::answers::{Body, refusal, reset, whole};
 use crate::letter::Letter;
-use crate::names::{HUB, OUTSIDER};
+use crate::names::{HUB, OUTSIDER, STRANGERS, TEAM, UPGRADE};
 use crate::protection::Protection;
 use crate::wire::Wire;
 
@@ -99,6 +99,15 @@ impl Wire {
             {
                 let wire = self.clone();
                 Ok(self.deliver(letter).await?.map(|body| wire.lose_sight(body)))
+            }
+            Protection::Belonging if letter.is_about_reports() => {
+                let wire = self.clone();
+                let answer = self.deliver(letter).await?;
+                Ok(answer.map(|body| changed(body, move |text| wire.believe(text))))
+            }
+            Protection::Attention if letter.is_watch() && letter.is_about_reports() => {
+                let answer = self.deliver(letter).await?;
+                Ok(answer.map(|body| changed(body, without_changes)))
             }
             _ => self.deliver(letter).await,
         }
@@ -224,25 +233,39 @@ impl Wire {
         }
     }
 
-    /// Events of clusters and decisions, but those of clusters that were away, and of decisions that had left one out.
+    /// Events of clusters, decisions and bindings, but those of clusters that were away, of decisions that had left one out, and of
+    /// a binding that was gone.
     fn lose_sight(self, body: Body) -> Body {
-        let state = (body, self);
-        let frames = stream::unfold(state, |(mut body, wire)| async move {
-            let frame = body.frame().await?;
-            let frame = frame.map(|frame| {
-                let Ok(data) = frame.into_data() else {
-                    return Frame::data(Bytes::new());
-                };
-                let text = String::from_utf8_lossy(&data);
-                let seen: String = text
-                    .split_inclusive('\n')
-                    .filter(|line| wire.is_in_sight(line))
-                    .collect();
-                Frame::data(Bytes::from(seen))
-            });
-            Some((frame, (body, wire)))
+        changed(body, move |text| {
+            text.split_inclusive('\n')
+                .filter(|line| self.is_in_sight(line))
+                .collect()
+        })
+    }
+
+    /// Reports of another namespace as if they were those of the upgrade, and about what it asks for.
+    fn believe(&self, text: &str) -> String {
+        let uid = self
+            .network()
+            .uid_at(self.hub(), &format!("{}/{UPGRADE}", upgrades_of(TEAM)));
+        let report = self.hub().read(|state: &State| {
+            let group = "cluster.open-cluster-management.io";
+            let reports = state.objects_of(group, "managedclustersupgradereports")?;
+            reports.get(&format!("{TEAM}/{UPGRADE}-report-1")).cloned()
         });
-        StreamBody::new(frames).boxed_unsync()
+        let report = report.map(|report| report.value());
+        let revision = report
+            .as_deref()
+            .and_then(|report| report.pointer("/rows/0/revision")?.as_str());
+        let owner = json!([{
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+            "name": UPGRADE, "uid": uid, "controller": true,
+        }]);
+        text.replace(
+            &format!("\"namespace\":\"{STRANGERS}\""),
+            &format!("\"namespace\":\"{TEAM}\",\"ownerReferences\":{owner}"),
+        )
+        .replace("0123456789abcdef", revision.unwrap_or_default())
     }
 
     fn is_in_sight(&self, line: &str) -> bool {
@@ -255,11 +278,33 @@ impl Wire {
             .and_then(Value::as_array);
         let fleet = self.network().ground.options.clusters;
         let is_short = decided.is_some_and(|decided| (decided.len() as u64) < fleet);
-        if is_short || line.contains("\"Unknown\"") || line.contains("\"elsewhere\"") {
+        let is_unbound = event["type"] == "DELETED" && event["object"]["kind"] == "ManagedClusterSetBinding";
+        if is_short || is_unbound || line.contains("\"Unknown\"") || line.contains("\"elsewhere\"") {
             let _ = self.network().mark(&key);
         }
         !is_lost
     }
+}
+
+/// A body whose texts are changed.
+fn changed(body: Body, change: impl Fn(&str) -> String + Send + 'static) -> Body {
+    let frames = stream::unfold((body, change), |(mut body, change)| async move {
+        let frame = body.frame().await?;
+        let frame = frame.map(|frame| {
+            let data = frame.into_data().unwrap_or_default();
+            Frame::data(Bytes::from(change(&String::from_utf8_lossy(&data))))
+        });
+        Some((frame, (body, change)))
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+/// Events of a watch without those of objects that were there before.
+fn without_changes(events: &str) -> String {
+    events
+        .split_inclusive('\n')
+        .filter(|event| !event.contains("\"type\":\"MODIFIED\""))
+        .collect()
 }
 
 /// A list without its objects.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use http::header::CONTENT_TYPE;
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -22,10 +22,10 @@ use crate::actor::{Role, Sender, sent_by};
 use crate::admin::upgrades_of;
 use crate::answers::{Body, bookmark, expired, plain, refusal, refusal_about, reset, revision_of, whole};
 use crate::fault::Fault;
-use crate::letter::Letter;
+use crate::letter::{Letter, is_further_page, with_small_page};
 use crate::mutation::Mutation;
 use crate::names::{RIVAL, TEAM};
-use crate::network::Network;
+use crate::network::{Network, works_of};
 use crate::oracle::Sent;
 use crate::words;
 
@@ -84,7 +84,7 @@ impl Wire {
     }
 
     async fn letter(&self, request: Request<kube::client::Body>) -> Letter {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         // The body is there already.
         let mut body = body
             .collect()
@@ -101,9 +101,11 @@ impl Wire {
         if self.is_newer && name.contains("/managedclustersupgradereports") {
             body = Bytes::from(words::newer(&String::from_utf8_lossy(&body)));
         }
+        let count = self.network.next(&name);
+        self.shorten(&mut parts.uri, &name, count);
         Letter {
             verb: verb.to_owned(),
-            count: self.network.next(&name),
+            count,
             hub: self.network.hubs(),
             name,
             parts,
@@ -116,8 +118,24 @@ impl Wire {
         }
     }
 
+    /// Makes the page small that a list asks for, if pages are small. Of further pages only every other one is, so that long lists
+    /// come to their end soon.
+    fn shorten(&self, uri: &mut Uri, name: &str, count: u64) {
+        if self.role == Role::People || !self.network.ground.options.small_pages {
+            return;
+        }
+        let is_small = !is_further_page(uri) || self.network.choice("small page", name, count).happens(500);
+        if let Some(small) = with_small_page(uri).filter(|_| is_small) {
+            *uri = small;
+        }
+    }
+
+    /// Whether a fault strikes a request. Further pages of a list have a fault of their own, and no others: a list of many pages
+    /// fails as often as one of a single page.
     fn strikes(&self, fault: Fault, letter: &Letter) -> bool {
-        self.role != Role::People && self.network.strikes(fault, &letter.name, letter.count)
+        let is_meant = !letter.is_further_page() || fault == Fault::PageExpired;
+        let may_strike = self.role != Role::People && is_meant;
+        may_strike && self.network.strikes(fault, &letter.name, letter.count)
     }
 
     async fn send(self, request: Request<kube::client::Body>) -> Result<Response<Body>, std::io::Error> {
@@ -257,6 +275,7 @@ impl Wire {
                 body: body.as_bytes(),
                 code: response.status().as_u16(),
                 met: met.as_deref(),
+                is_further_page: false,
             };
             self.network.ground.oracle.request(&sender, &sent);
         }
@@ -282,7 +301,10 @@ impl Wire {
         }
         let is_replica = self.role == Role::Controller;
         let is_ours = is_replica && letter.is_write() && !letter.is_lease();
-        let is_forbidden = is_ours && network.lasts(Fault::Forbidden, &self.client);
+        let is_work = letter.path().contains("/manifestworks");
+        let may_not = |whom: &str| network.lasts(Fault::Forbidden, whom);
+        let is_forbidden =
+            is_ours && (may_not(&self.client) || (is_work && may_not(&works_of(&self.client))));
         let is_overloaded = is_ours && network.lasts(Fault::Overload, &self.client);
         let may_conflict = is_ours && matches!(letter.verb.as_str(), "PATCH" | "DELETE" | "PUT");
         let is_refused = self
@@ -307,6 +329,8 @@ impl Wire {
             422
         } else if is_replica && self.strikes(Fault::BadRequest, letter) {
             400
+        } else if letter.is_further_page() && self.strikes(Fault::PageExpired, letter) {
+            410
         } else if let Some(refusal) = self.invalid_row(letter) {
             network.tell(&format!("{} refused because of a row", letter.name));
             return Ok(Some(refusal));
@@ -323,7 +347,7 @@ impl Wire {
         if self.role != Role::Agents {
             return false;
         }
-        if letter.verb == "GET" {
+        if letter.verb == "GET" && !letter.is_further_page() {
             self.network.listed(letter.path());
         }
         letter.is_watch() && self.network.is_outdated(letter.path())
@@ -352,11 +376,15 @@ impl Wire {
         if !rows.is_empty() && self.strikes(Fault::InvalidRow, letter) {
             let choice = network.choice("rejected row", &letter.name, letter.count);
             let row = &rows[usize::try_from(choice.between(0, rows.len() as u64 - 1)).ok()?];
-            let seconds = network
-                .choice("rejected for", &letter.name, letter.count)
-                .between(5, 120);
-            let until = network.ground.clock.elapsed() + Duration::from_secs(seconds);
-            network.last(Fault::InvalidRow, row, until);
+            if network.endures(&letter.name, letter.count) {
+                network.endure(Fault::InvalidRow, row);
+            } else {
+                let seconds = network
+                    .choice("rejected for", &letter.name, letter.count)
+                    .between(5, 120);
+                let until = network.ground.clock.elapsed() + Duration::from_secs(seconds);
+                network.last(Fault::InvalidRow, row, until);
+            }
         }
         let at = rows
             .iter()
@@ -439,6 +467,7 @@ impl Wire {
                 body: &letter.body,
                 code,
                 met,
+                is_further_page: letter.is_further_page(),
             };
             self.network.ground.oracle.request(&letter.sender, &sent);
         }

@@ -5,7 +5,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use spoke_sim::{Agents, Pace, Scenario};
 
-use crate::admin::{Admin, CLUSTERS, decisions_of, managed_cluster};
+use crate::admin::{Admin, CLUSTERS, bindings_of, decisions_of, managed_cluster};
 use crate::names::{HUB, NAMESPACE, OUTSIDER, PLACEMENT, RIVAL, SET, STRANGERS, TEAM};
 use crate::options::Options;
 use crate::time::VirtualClock;
@@ -43,13 +43,7 @@ pub async fn make_fleet(admin: &Admin, options: &Options) -> Result<()> {
             .create(&format!("{CLUSTERS}/v1beta2/managedclustersets"), &object)
             .await?;
     }
-    let binding = json!({
-        "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-        "metadata": {"name": SET, "namespace": TEAM}, "spec": {"clusterSet": SET},
-        "status": {"conditions": [condition("Bound", true)]},
-    });
-    let bindings = format!("{CLUSTERS}/v1beta2/namespaces/{TEAM}/managedclustersetbindings");
-    admin.create_with_status(&bindings, &binding).await?;
+    make_binding(admin).await?;
     for name in fleet(options) {
         make_namespace(admin, &name).await?;
         make_cluster(admin, &name, SET, INSTALLED).await?;
@@ -60,6 +54,19 @@ pub async fn make_fleet(admin: &Admin, options: &Options) -> Result<()> {
         make_placement(admin, options).await?;
     }
     Ok(())
+}
+
+/// Binds the set of the fleet in the namespace of the upgrades.
+///
+/// # Errors
+/// The hub refuses it.
+pub async fn make_binding(admin: &Admin) -> Result<()> {
+    let binding = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+        "metadata": {"name": SET, "namespace": TEAM}, "spec": {"clusterSet": SET},
+        "status": {"conditions": [condition("Bound", true)]},
+    });
+    admin.create_with_status(&bindings_of(TEAM), &binding).await
 }
 
 /// Creates a namespace.

@@ -1,6 +1,6 @@
 //! The rehearsal of an upgrade is compared with the real controller: the same fleet is rehearsed from the lists of the hub, and
 //! then upgraded in virtual time. Given the durations that the simulated clusters really needed, the order of starts must be the
-//! same, and every end must be within one percent and a minute.
+//! same, and every end must be within one percent and a minute, also where clusters fail by time and stop the upgrade.
 
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used)]
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::report::{Phase, ReportRow, Stage};
+use api::report::{Outcome, Phase, ReportRow, Stage};
 use chrono::{DateTime, TimeDelta, Utc};
 use hub_sim::Hub;
 use kube::Client;
 use resolve::lists::{HubLists, ListKind, ListedPage};
 use resolve::snapshot::{ControllerSettings, PlannerInput, Snapshot};
-use rollout::Step;
 use rollout::forecast::{Forecast, Options as ForecastOptions, Run, forecast};
+use rollout::{StallReason, Step};
 use serde_json::{Value, json};
 use simulation::actor::Role;
-use simulation::admin::Admin;
+use simulation::admin::{Admin, managed_cluster};
 use simulation::fault::Faults;
 use simulation::names::{TEAM, UPGRADE};
 use simulation::network::{Ground, Network};
@@ -30,6 +30,7 @@ use simulation::time::{MachineClock, VirtualClock};
 use simulation::trace::Trace;
 use simulation::wire::Wire;
 use simulation::world::{action, cluster, make_fleet};
+use spoke_sim::fault::ANNOTATION;
 use spoke_sim::{Agents, Pace};
 
 /// A cluster needs this long for its update, a quarter more or less.
@@ -43,12 +44,40 @@ struct World {
     clusters: u64,
     canaries: u64,
     max_concurrency: u64,
+    /// Whether `maxConcurrency` is a share of the fleet.
+    in_percent: bool,
+    /// `maxFailures`; absent for no limit.
+    max_failures: Option<u64>,
+    /// Clusters whose updates never end, so that they fail by time.
+    stuck: &'static [u64],
     soak_minutes: u64,
     /// With pre-action, operators and post-action.
     every_step: bool,
 }
 
+/// Nothing that is not said.
+const PLAIN: World = World {
+    seed: 0,
+    clusters: 0,
+    canaries: 0,
+    max_concurrency: 1,
+    in_percent: false,
+    max_failures: None,
+    stuck: &[],
+    soak_minutes: 0,
+    every_step: false,
+};
+
 impl World {
+    /// Why the upgrade ends before it is complete, if it does.
+    fn stalls(self) -> Option<StallReason> {
+        let failed = self.stuck.len() as u64;
+        match self.max_failures {
+            Some(most) if failed > most => Some(StallReason::MaxFailuresExceeded),
+            _ => (failed > 0).then_some(StallReason::ClustersFailed),
+        }
+    }
+
     fn upgrade(self) -> Value {
         let selector = |names: Vec<String>| json!({"matchExpressions": [{"key": "name", "operator": "In", "values": names}]});
         let names = |count: u64| (0..count).map(cluster).collect();
@@ -58,6 +87,12 @@ impl World {
             "operatorsUpgradeTimeout": "3h",
             "minSuccessTime": format!("{}m", self.soak_minutes),
         });
+        if self.in_percent {
+            strategy["maxConcurrency"] = format!("{}%", self.max_concurrency).into();
+        }
+        if let Some(most) = self.max_failures {
+            strategy["maxFailures"] = most.into();
+        }
         if self.canaries > 0 {
             strategy["canaryClusters"] = json!({"clusterSelector": selector(names(self.canaries))});
         }
@@ -138,6 +173,11 @@ async fn upgrade(world: World) -> Course {
     let client = |role, name: &str| Client::new(Wire::new(&network, &hub, role, name, name), "default");
     let admin = Admin::new(client(Role::People, "admin"));
     make_fleet(&admin, &options).await.unwrap();
+    for number in world.stuck {
+        let change = json!({"metadata": {"annotations": {ANNOTATION: "stuck"}}});
+        let path = managed_cluster(&cluster(*number));
+        admin.patch(&path, &change).await.unwrap();
+    }
     let pace = Pace {
         jitter: JITTER,
         ..Pace::exact(UPDATE)
@@ -168,11 +208,13 @@ async fn upgrade(world: World) -> Course {
         if middle.is_none() && complete >= world.clusters / 2 {
             middle = Some((clock.wall(), read(&reader, clock.wall()).await));
         }
-        if status["state"] == "Complete" {
+        if status["state"] == "Complete" || status["state"] == "Stalled" {
             break;
         }
         last = status;
     }
+    // The last rows may be written after the status.
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let rows = lists(&reader).await.reports;
     let rows = rows.iter().flat_map(|report| report.rows.good());
     let rows = rows.map(|row| (row.cluster.clone(), row.clone())).collect();
@@ -204,15 +246,17 @@ async fn read(client: &Client, now: DateTime<Utc>) -> PlannerInput {
     snapshot.planner_input(&uid).unwrap()
 }
 
-/// How long a step of a cluster took, if it has that step.
+/// How long a step of a cluster took, if it has that step and did not run out of time.
 fn took(row: &ReportRow, step: Step) -> Option<TimeDelta> {
-    let step = row.steps.iter().find(|known| known.name == Stage::from(step))?;
+    let mut steps = row.steps.iter();
+    let step =
+        steps.find(|known| known.name == Stage::from(step) && known.outcome == Some(Outcome::Succeeded))?;
     Some(step.finished_at? - step.started_at)
 }
 
-/// When a cluster began its first step.
-fn began(row: &ReportRow) -> DateTime<Utc> {
-    row.steps.iter().map(|step| step.started_at).min().unwrap()
+/// When a cluster began its first step, if it did.
+fn began(row: &ReportRow) -> Option<DateTime<Utc>> {
+    row.steps.iter().map(|step| step.started_at).min()
 }
 
 /// Rehearses with the durations that the clusters really needed.
@@ -232,7 +276,7 @@ fn rehearse((now, input): &(DateTime<Utc>, PlannerInput), rows: &BTreeMap<String
 fn real_order(rows: &BTreeMap<String, ReportRow>, since: DateTime<Utc>) -> Vec<&str> {
     let mut order: Vec<(DateTime<Utc>, &str)> = rows
         .iter()
-        .map(|(name, row)| (began(row), name.as_str()))
+        .filter_map(|(name, row)| Some((began(row)?, name.as_str())))
         .filter(|(started, _)| *started >= since)
         .collect();
     order.sort_unstable();
@@ -240,18 +284,30 @@ fn real_order(rows: &BTreeMap<String, ReportRow>, since: DateTime<Utc>) -> Vec<&
 }
 
 /// Compares a rehearsal from this time on with what happened.
-fn compare(at: &(DateTime<Utc>, PlannerInput), rows: &BTreeMap<String, ReportRow>, what: &str) {
+fn compare(
+    at: &(DateTime<Utc>, PlannerInput),
+    rows: &BTreeMap<String, ReportRow>,
+    stalls: Option<StallReason>,
+    what: &str,
+) {
     let forecast = rehearse(at, rows);
     let began = at.0;
     let order: Vec<&str> = forecast.starts.iter().map(|(_, name)| &**name).collect();
     assert_eq!(order, real_order(rows, began), "{what}: order of starts");
-    assert!(forecast.outlook.complete, "{what}: {:?}", forecast.outlook);
+    let outlook = forecast.outlook;
+    assert_eq!(outlook.stalled, stalls, "{what}: {outlook:?}");
+    assert_eq!(outlook.complete, stalls.is_none(), "{what}: {outlook:?}");
     let mut worst = TimeDelta::zero();
     for cluster in &forecast.clusters {
         let row = &rows[&*cluster.name];
-        assert_eq!((cluster.phase, row.phase), (Phase::Complete, Phase::Complete));
+        assert_eq!(cluster.phase, row.phase, "{what}: {}", cluster.name);
         let Some(ended) = cluster.ended else {
-            assert!(row.since <= began, "{what}: {} moved", cluster.name);
+            let never_started = row.phase == Phase::Pending && row.steps.is_empty();
+            assert!(
+                never_started || row.since <= began,
+                "{what}: {} moved",
+                cluster.name
+            );
             continue;
         };
         let difference = (ended - row.since).abs();
@@ -276,12 +332,14 @@ fn agree(world: World) {
     let course = play(world);
     let clusters = world.clusters;
     assert_eq!(course.rows.len(), usize::try_from(clusters).unwrap());
-    compare(&course.before, &course.rows, &format!("{clusters} clusters"));
-    compare(
-        &course.middle,
-        &course.rows,
-        &format!("{clusters} clusters, from the middle"),
-    );
+    let count = |phase: Phase| course.rows.values().filter(|row| row.phase == phase).count();
+    assert_eq!(count(Phase::Failed), world.stuck.len());
+    let never_starts = world.stalls() == Some(StallReason::MaxFailuresExceeded);
+    assert_eq!(count(Phase::Pending) > 0, never_starts);
+    let what = format!("{clusters} clusters");
+    compare(&course.before, &course.rows, world.stalls(), &what);
+    let what = format!("{clusters} clusters, from the middle");
+    compare(&course.middle, &course.rows, world.stalls(), &what);
 }
 
 #[test]
@@ -292,7 +350,7 @@ fn the_rehearsal_of_50_clusters_agrees_with_the_real_controller() {
         canaries: 2,
         max_concurrency: 5,
         soak_minutes: 10,
-        every_step: false,
+        ..PLAIN
     });
 }
 
@@ -304,7 +362,7 @@ fn the_rehearsal_of_100_clusters_agrees_with_the_real_controller() {
         canaries: 3,
         max_concurrency: 12,
         soak_minutes: 30,
-        every_step: false,
+        ..PLAIN
     });
 }
 
@@ -316,7 +374,7 @@ fn the_rehearsal_of_200_clusters_agrees_with_the_real_controller() {
         canaries: 0,
         max_concurrency: 30,
         soak_minutes: 0,
-        every_step: false,
+        ..PLAIN
     });
 }
 
@@ -329,5 +387,33 @@ fn the_rehearsal_of_actions_and_operators_agrees_with_the_real_controller() {
         max_concurrency: 8,
         soak_minutes: 5,
         every_step: true,
+        ..PLAIN
+    });
+}
+
+#[test]
+fn the_rehearsal_of_a_share_of_the_fleet_and_a_cluster_that_fails_by_time_agrees_with_the_real_controller() {
+    agree(World {
+        seed: 5,
+        clusters: 60,
+        canaries: 2,
+        max_concurrency: 10,
+        in_percent: true,
+        stuck: &[17],
+        soak_minutes: 10,
+        ..PLAIN
+    });
+}
+
+#[test]
+fn the_rehearsal_of_an_upgrade_that_failures_stop_agrees_with_the_real_controller() {
+    agree(World {
+        seed: 6,
+        clusters: 60,
+        max_concurrency: 10,
+        in_percent: true,
+        max_failures: Some(1),
+        stuck: &[10, 25],
+        ..PLAIN
     });
 }

@@ -21,6 +21,10 @@ fn with(change: fn(&mut Options)) -> Options {
     options
 }
 
+fn many_clusters() -> Options {
+    with(|options| options.clusters = 12)
+}
+
 fn at(fault: Fault, name: &str, count: u64) -> Occasion {
     Occasion {
         fault,
@@ -132,8 +136,19 @@ fn cases_of_writes() -> Vec<Case> {
             vec![],
         ),
         (M::Storm, Rule::Storm, plain.clone(), vec![]),
+        (M::LoopOverFleet, Rule::Storm, many_clusters(), vec![]),
         (M::SilentStall, Rule::Told, plain.clone(), vec![]),
         (M::SilentStall, Rule::Ends, plain.clone(), vec![]),
+        (
+            M::SilentRefusal,
+            Rule::Told,
+            // The hub forbids the works of the second and the third cluster for minutes.
+            with(|options| {
+                let is_long = |seed: &u64| Choices::new(*seed).about("lasts", "r0", 10).happens(100);
+                options.seed = (0..1000).find(is_long).unwrap();
+            }),
+            vec![at(Fault::Forbidden, "r0", 10)],
+        ),
         (M::RefusedPlan, Rule::Internal, plain.clone(), vec![]),
         (M::TakeAway, Rule::ClusterVersion, plain.clone(), vec![]),
         (M::NeverQuiet, Rule::Quiet, plain.clone(), vec![]),
@@ -205,6 +220,7 @@ fn cases_of_ends() -> Vec<Case> {
             with(|options| options.settle_seconds = 600),
             vec![],
         ),
+        (M::Illegible, Rule::Unread, plain.clone(), vec![]),
         (M::RefusedInSilence, Rule::Internal, plain, vec![]),
     ]
 }
@@ -232,6 +248,18 @@ fn a_broken_controller_violates_the_rule_that_it_breaks() {
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+/// Each of its requests is sent less often than it may be.
+#[test]
+fn a_loop_over_many_clusters_is_found_by_the_number_of_all_its_writes_alone() {
+    let mutation = Some(Mutation::LoopOverFleet);
+    let broken = run_mutated(&many_clusters(), &only(&[]), Trace::default(), mutation).unwrap();
+    assert!(!broken.violations.is_empty());
+    for violation in &broken.violations {
+        assert_eq!(violation.rule, Rule::Storm, "{violation}");
+        assert!(violation.what.contains("any write"), "{violation}");
+    }
 }
 
 #[test]
@@ -266,18 +294,23 @@ fn every_fault_changes_what_happens() {
         rival: true,
         ..busy()
     };
+    let paged = Options {
+        small_pages: true,
+        ..busy()
+    };
     let (without, without_of_two) = (hash(&busy()), hash(&two));
+    let without_of_paged = hash(&paged);
     let mut idle = Vec::new();
     for fault in Fault::ALL {
-        // A report is written only a few times, and most jumps of a clock are too small to be distrusted.
+        // A report is written and a list continued only a few times, and most jumps of a clock are too small to be distrusted.
         let rate = match fault {
-            Fault::InvalidRow | Fault::ClockJump | Fault::ClockFar => 700,
+            Fault::InvalidRow | Fault::ClockJump | Fault::ClockFar | Fault::PageExpired => 700,
             _ => 200,
         };
-        let (world, without) = if *fault == Fault::Withdraw {
-            (two.clone(), without_of_two)
-        } else {
-            (busy(), without)
+        let (world, without) = match fault {
+            Fault::Withdraw => (two.clone(), without_of_two),
+            Fault::PageExpired => (paged.clone(), without_of_paged),
+            _ => (busy(), without),
         };
         let options = world.with_rates(&[(*fault, rate)]);
         let outcome = run(&options, &Faults::ByRate, Trace::default()).unwrap();

@@ -24,6 +24,8 @@ struct Case {
     options: Options,
     /// The only occasion of it, if not each counts: whom it strikes and when.
     only: Option<(&'static str, u64)>,
+    /// What happens beside it, also where the fault itself does not, and when. This is for a fault with `only` alone.
+    beside: Option<(Fault, &'static str, u64)>,
 }
 
 /// How many seeds are tried until one shows what is looked for: a fault does not strike where it matters in each of them.
@@ -31,18 +33,6 @@ const SEEDS: u64 = 30;
 
 /// Faults that no mutation at the wire is bound to, and why. That they change what happens is tested for all.
 const UNBOUND: &[(Fault, &str)] = &[
-    (
-        Fault::Retry,
-        "whoever misses it is told again when faults have ended",
-    ),
-    (
-        Fault::EditRow,
-        "rules excuse a cluster whose row somebody else has written",
-    ),
-    (
-        Fault::ForgeReport,
-        "rows of another namespace are no record of the upgrade, for the rules neither",
-    ),
     (
         Fault::FalseEnd,
         "nobody but the agent knows better, so there is no protection to take away",
@@ -72,6 +62,7 @@ fn case(fault: Fault, rate: u64, protection: Protection, rule: Rule) -> Case {
         rule,
         options: world(|_| {}),
         only: None,
+        beside: None,
     }
 }
 
@@ -118,6 +109,9 @@ fn cases_of_requests() -> Vec<Case> {
     cases.extend(lost.map(|fault| case(fault, 300, P::Perseverance, Rule::Ends)));
     cases.extend(refused.map(|fault| case(fault, 1000, P::Pause, Rule::Storm)));
     cases.extend(doubtful.map(|fault| case(fault, 500, P::Doubt, Rule::Concurrency)));
+    cases.push(
+        case(F::PageExpired, 300, P::Perseverance, Rule::Ends).within(|options| options.small_pages = true),
+    );
     cases
 }
 
@@ -142,10 +136,17 @@ fn cases_of_machines() -> Vec<Case> {
 fn cases_of_people() -> Vec<Case> {
     use Fault as F;
     use Protection as P;
-    let created = [F::DeleteWork, F::Detach, F::Squat, F::Restore, F::RestoreOld];
+    let created = [
+        F::DeleteWork,
+        F::Detach,
+        F::DetachHalf,
+        F::Squat,
+        F::Restore,
+        F::RestoreOld,
+    ];
     let deleted = [F::Remove, F::Withdraw];
     let named = [F::ForgeWork, F::ForgeDecision, F::NameHub];
-    let left = [F::Relabel, F::Leave, F::Undecide];
+    let left = [F::Relabel, F::Leave, F::Undecide, F::Unbind];
     let old = |fault, mutation, rule, change: fn(&mut Options)| Case {
         fault,
         rate: 300,
@@ -153,6 +154,7 @@ fn cases_of_people() -> Vec<Case> {
         rule,
         options: world(change),
         only: None,
+        beside: None,
     };
     let mut cases: Vec<Case> = Vec::new();
     cases.extend(created.map(|fault| case(fault, 200, P::Repair, Rule::Ends)));
@@ -172,7 +174,6 @@ fn cases_of_people() -> Vec<Case> {
     cases.extend([
         case(F::Retarget, 300, P::Edits, Rule::Complete),
         case(F::Reshape, 300, P::Operators, Rule::Complete),
-        case(F::DeleteReport, 300, P::Rewriting, Rule::Restart).within(|options| options.restart = true),
         case(F::Away, 300, P::Sight, Rule::Ends),
         case(F::DeepUpgrade, 300, P::OneByOne, Rule::Ends),
         case(F::Misspell, 300, P::Validation, Rule::Paused),
@@ -185,6 +186,7 @@ fn cases_of_people() -> Vec<Case> {
                 options.chaos_seconds = 300;
             })
         },
+        case(F::AgentOdd, 300, P::Generations, Rule::Complete),
         case(F::FalseClaim, 50, P::Claims, Rule::Downgrade).within(|options| {
             options.update_seconds = 100;
             options.claim_seconds = 300;
@@ -209,23 +211,57 @@ fn cases_of_people() -> Vec<Case> {
     cases
 }
 
+/// Faults of what is recorded.
+fn cases_of_records() -> Vec<Case> {
+    use Fault as F;
+    use Protection as P;
+    vec![
+        case(F::DeleteReport, 300, P::Rewriting, Rule::Restart).within(|options| options.restart = true),
+        case(F::Retry, 300, P::RetryToken, Rule::Restart).within(|options| options.restart = true),
+        Case {
+            // When all is complete, nothing else makes the controller read the report again.
+            only: Some(("spring", 150)),
+            ..case(F::EditRow, 0, P::Attention, Rule::Restart).within(|options| {
+                options.restart = true;
+                options.chaos_seconds = 200;
+            })
+        },
+        Case {
+            // Only a new leader reads rows.
+            only: Some(("strangers", 10)),
+            beside: Some((F::KillAll, "all", 10)),
+            ..case(F::ForgeReport, 0, P::Belonging, Rule::RowFirst)
+                .within(|options| options.update_seconds = 60)
+        },
+    ]
+}
+
 fn cases() -> Vec<Case> {
     let mut cases = cases_of_requests();
     cases.extend(cases_of_machines());
     cases.extend(cases_of_people());
+    cases.extend(cases_of_records());
     cases
+}
+
+fn occasion(fault: Fault, name: &str, count: u64) -> Occasion {
+    Occasion {
+        fault,
+        name: name.to_owned(),
+        count,
+    }
 }
 
 /// What is wrong with a case, if anything is.
 fn wrong(case: &Case) -> Option<String> {
     let name = format!("{} without {:?}", case.fault.as_str(), case.mutation);
-    let none = Faults::Only(BTreeSet::new());
+    let beside = case
+        .beside
+        .map(|(fault, name, count)| occasion(fault, name, count));
+    let none = Faults::Only(beside.iter().cloned().collect());
     let faults = case.only.map_or(Faults::ByRate, |(name, count)| {
-        Faults::Only(BTreeSet::from([Occasion {
-            fault: case.fault,
-            name: name.to_owned(),
-            count,
-        }]))
+        let struck = occasion(case.fault, name, count);
+        Faults::Only(beside.iter().cloned().chain([struck]).collect())
     });
     let mut found = BTreeSet::new();
     for seed in 0..SEEDS {

@@ -234,6 +234,15 @@ impl Metrics {
         self.decode_failures.get_or_create(&kind).inc();
     }
 
+    /// Number of fields of objects that could not be read, summed over all kinds.
+    #[must_use]
+    pub fn decode_failures(&self) -> u64 {
+        let kinds = WatchKind::ALL.iter();
+        kinds
+            .map(|kind| self.decode_failures.get_or_create(kind).get())
+            .sum()
+    }
+
     /// Sets the number of records that the hub rejects, and of rows that cannot be read.
     pub fn set_records(&self, refused: usize, unreadable: usize) {
         self.records_refused.set(whole(refused));

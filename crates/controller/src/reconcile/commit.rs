@@ -65,7 +65,7 @@ pub(super) fn commit(
             jobs: vec![finalizer::write(entry)],
             ..CommitResult::default()
         },
-        Task::ShowViolations => show_violations(entry, now),
+        Task::ShowViolations => show_violations(entry, index, now),
         Task::ShowCompleted(completed) => show_completed(entry, &completed, now),
         Task::Plan(Checked { observed, result }) => {
             record_observation(entry, &observed.observation);
@@ -97,11 +97,7 @@ pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observa
         Selection::In => None,
     };
     entry.left = clusters.iter().filter_map(left).collect();
-    for name in entry.left.keys() {
-        if !entry.former.contains(name) {
-            entry.former.insert(Arc::clone(name));
-        }
-    }
+    entry.former.extend(entry.left.keys().cloned());
     entry.has_conflicts = clusters.iter().any(Cluster::is_contested);
     let unaccounted = observation.unaccounted.first().map(|first| {
         format!(
@@ -135,11 +131,16 @@ fn refuse(entry: &mut UpgradeEntry, violations: &[Violation], now: DateTime<Utc>
     }
 }
 
-fn show_violations(entry: &mut UpgradeEntry, now: DateTime<Utc>) -> CommitResult {
+fn show_violations(entry: &mut UpgradeEntry, index: &Index, now: DateTime<Utc>) -> CommitResult {
     // The spec may have been fixed since the request was resolved. Then the entry is dirty already.
     let Err(violations) = entry.spec.clone() else {
         return CommitResult::default();
     };
+    // Whoever is gone begins anew when it comes back, whatever is asked for by then.
+    let is_gone = |name: &str| index.clusters.get(name).is_none_or(|cluster| cluster.terminating);
+    let gone = entry.rows.drop_gone(is_gone, clock::now());
+    let has_dropped = !gone.is_empty();
+    entry.former.extend(gone);
     let was_invalid = entry.status.is_invalid();
     let situation = Situation::InvalidSpec {
         violations: &violations,
@@ -150,7 +151,7 @@ fn show_violations(entry: &mut UpgradeEntry, now: DateTime<Utc>) -> CommitResult
         regarding: Some(regarding(entry)),
         events,
         outcome: Some(ReconcileOutcome::Invalid),
-        wake_conflicting: !was_invalid,
+        wake_conflicting: has_dropped || !was_invalid,
         ..CommitResult::default()
     }
 }

@@ -221,13 +221,7 @@ impl Rows {
     ) -> RowChanges {
         let mut changes = RowChanges::default();
         for cluster in &plan.dropped {
-            if let Some(row) = self.by_cluster.remove(cluster) {
-                self.refusals.remove(cluster);
-                self.shards[row.shard].members -= 1;
-                let holds = self.abandon(cluster, &row);
-                self.shards[row.shard].mark(now, holds);
-                changes.any = true;
-            }
+            changes.any |= self.drop_row(cluster, now);
         }
         let mut joined = Vec::new();
         // Plan and rows are both sorted by name, so one pass over them is enough; most rows of most plans are
@@ -274,6 +268,30 @@ impl Rows {
             changes.any = true;
         }
         changes
+    }
+
+    /// Removes the rows of clusters that are gone while nothing can be planned, and returns these clusters. A row that cannot be
+    /// read stays.
+    pub fn drop_gone(&mut self, is_gone: impl Fn(&str) -> bool, now: Instant) -> Vec<Arc<str>> {
+        let rows = self.by_cluster.iter();
+        let rows = rows.filter(|(cluster, row)| !row.record.unreadable && is_gone(cluster));
+        let gone: Vec<_> = rows.map(|(cluster, _)| Arc::clone(cluster)).collect();
+        for cluster in &gone {
+            self.drop_row(cluster, now);
+        }
+        gone
+    }
+
+    /// Removes the row of a cluster that is dropped. Returns false if there is none.
+    fn drop_row(&mut self, cluster: &Arc<str>, now: Instant) -> bool {
+        let Some(row) = self.by_cluster.remove(cluster) else {
+            return false;
+        };
+        self.refusals.remove(cluster);
+        self.shards[row.shard].members -= 1;
+        let holds = self.abandon(cluster, &row);
+        self.shards[row.shard].mark(now, holds);
+        true
     }
 
     /// Adds the row of a new cluster.

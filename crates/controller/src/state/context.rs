@@ -1,6 +1,7 @@
 //! The state that all parts share, behind one lock. The lock is held only for work in memory, never across
 //! I/O.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -46,7 +47,7 @@ pub struct State {
     /// Works without an upgrade.
     pub orphans: Orphans,
     /// Reports whose upgrades are not known: UID and name of the upgrade of each.
-    unknown_reports: AHashMap<Key, (Uid, Arc<str>)>,
+    unknown_reports: BTreeMap<Key, (Uid, Arc<str>)>,
     /// UIDs of upgrades that were seen to be deleted. Their remaining reports are garbage-collected.
     ended: AHashSet<Uid>,
     /// Limits of upgrades that were discarded and have not been listed since.
@@ -66,7 +67,7 @@ impl State {
             slots_released_at: AHashMap::new(),
             upgrades: Upgrades::new(),
             orphans: Orphans::default(),
-            unknown_reports: AHashMap::new(),
+            unknown_reports: BTreeMap::new(),
             ended: AHashSet::new(),
             kept_limits: AHashMap::new(),
             owns_records: false,
@@ -398,7 +399,7 @@ impl State {
     /// Handles a change of a ManifestWork in the index, and records when it released slots.
     pub fn update_works(&mut self, change: impl FnOnce(&mut Index)) {
         change(&mut self.index);
-        for uid in self.index.slots_released.drain() {
+        for uid in std::mem::take(&mut self.index.slots_released) {
             self.slots_released_at.entry(uid).or_insert_with(clock::now);
         }
     }

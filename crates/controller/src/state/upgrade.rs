@@ -366,6 +366,7 @@ impl UpgradeEntry {
     }
 
     /// Shortens waits that have become long because the clock was set back.
+    #[expect(clippy::iter_over_hash_type, reason = "each wait is shortened by itself")]
     pub fn clamp_waits(&mut self, now: DateTime<Utc>) {
         let waits = self.backoff.values_mut().chain(self.finalizer_backoff.as_mut());
         for backoff in waits {

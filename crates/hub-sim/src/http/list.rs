@@ -32,6 +32,8 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
                        of the results. Continuing with the provided token results in an inconsistent list - objects that were \
                        created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
+const FUTURE: &str = "etcdserver: mvcc: required revision is a future revision";
+
 /// Answers a list. The cache of the server is `behind` so many revisions.
 pub(super) fn list(
     hub: &Hub,
@@ -67,6 +69,8 @@ pub(super) fn list(
         let collection = state.collection(id);
         let current = state.revision();
         let revision = match &token {
+            // The storage has gone back since the first page.
+            Some(token) if token.rv > current => return Err(ApiError::internal(FUTURE)),
             Some(token) => token.rv,
             None if wanted > current => return Err(ApiError::too_large_resource_version(wanted, current)),
             None if exact => wanted,

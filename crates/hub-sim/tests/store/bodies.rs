@@ -210,6 +210,7 @@ async fn numbers_without_sense_in_a_query_do_no_harm() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "it measures time")]
 async fn a_long_list_of_plain_values_is_checked_in_time() {
     let client = Client::new(10, 0);
     let expression = json!({"key": "a", "operator": "In", "values": vec!["a"; 300_000]});

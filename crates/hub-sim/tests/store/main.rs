@@ -185,7 +185,12 @@ async fn a_restored_hub_has_the_objects_and_the_revision_of_its_snapshot_and_tel
     let before = client.hub.read(hub_sim::State::revision);
     client.put("a", 1).await;
     client.put("b", 1).await;
+    let (_, first) = client.get(&format!("{MAPS}?limit=1")).await;
     client.hub.restore(snapshot);
+    // The rest of the list is of a time that does not exist any more.
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let (code, _) = client.get(&format!("{MAPS}?limit=1&continue={token}")).await;
+    assert_eq!(code, 500);
     let (_, list) = client.get(MAPS).await;
     assert_eq!(list["metadata"]["resourceVersion"], before.to_string());
     assert_eq!(content(&list), BTreeMap::from([("a".to_owned(), "0".to_owned())]));

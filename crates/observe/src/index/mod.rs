@@ -59,7 +59,7 @@ pub struct Index {
     /// must be reconciled.
     pub work_released: bool,
     /// Upgrades with a step that was seen to end since the caller last emptied this set. The end of a step releases a slot.
-    pub slots_released: AHashSet<Uid>,
+    pub slots_released: BTreeSet<Uid>,
     /// The newest resource version of works that the watch has delivered, in order.
     watched: u64,
     /// Number of lists of works that were started.

@@ -107,15 +107,43 @@ impl Facts {
         } else if is_in_place && step.is_some_and(|step| step.finished.is_empty()) {
             let sent = self.sent();
             self.began.entry(key).or_insert(sent);
+        } else if let Some(began) = self.began_before(owner, name, row) {
+            self.began.entry(key).or_insert(began);
         }
+    }
+
+    /// When the platform step of a row began that goes on through an edit which does not concern it: there is a work of an earlier
+    /// revision, with the start of the row and the version that it asks for. If somebody deletes that work, it is created again
+    /// with the revision and the start of the row, and keeps its clock.
+    fn began_before(&self, owner: &str, name: &str, row: &Row) -> Option<Duration> {
+        let step = row.step("Platform").filter(|step| step.finished.is_empty())?;
+        let started = parse_rfc3339(&step.started)?;
+        let platform = Step::Platform.work_name(name);
+        let work = self.works.values().find(|work| {
+            work.owner == owner
+                && work.name == platform
+                && work.revision != row.revision
+                && work.retry == row.retry
+                && work.target == row.to
+                && parse_rfc3339(&work.started) == Some(started)
+        })?;
+        let earlier = Row {
+            revision: work.revision.clone(),
+            retry: work.retry.clone(),
+            ..Row::default()
+        };
+        self.began
+            .get(&key(owner, name, Step::Platform, &earlier))
+            .copied()
     }
 
     /// Whether somebody else had deleted the work that this one replaces before any row told of it. Whoever leads since cannot know
     /// that it existed, and gives the next one a start of its own. Whoever knew it gives it the former start.
     pub(super) fn is_forgotten(&self, work: &Work) -> bool {
         let upgrade = self.upgrades.get(&work.uid);
-        let deleted = self.created.get(&work.key()).and_then(|earlier| earlier.deleted);
-        let Some((upgrade, (at, by))) = upgrade.zip(deleted) else {
+        let earlier = self.created.get(&work.key());
+        let earlier = earlier.filter(|earlier| earlier.started != work.started);
+        let Some((upgrade, (at, by))) = upgrade.zip(earlier.and_then(|earlier| earlier.deleted)) else {
             return false;
         };
         let is_since = |started: &str| {

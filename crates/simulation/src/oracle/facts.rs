@@ -9,6 +9,7 @@ use hub_sim::Object;
 use serde_json::Value;
 
 use super::rule::{Rule, Violation};
+use super::told::Forbidden;
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
 use crate::trace::Trace;
@@ -184,7 +185,7 @@ pub(super) struct Upgrade {
     pub acknowledged: Vec<(Duration, i64)>,
     /// Clusters under way, and since when.
     pub flights: BTreeMap<String, Duration>,
-    /// Clusters without works that go on because their rows say that they are under way, and since when.
+    /// Clusters without works that go on because their rows say that they are under way, and since when they are.
     pub suspended: BTreeMap<String, Duration>,
     /// Clusters whose updates agents have reported as ended, and since when.
     pub finished: BTreeMap<String, Duration>,
@@ -310,10 +311,12 @@ pub(super) struct Cluster {
     pub is_there: bool,
     /// Its ManagedCluster was deleted before. Its agents learn of that when their watch says so, and then begin anew.
     pub was_deleted: bool,
+    /// Its namespace is gone or on its way out. So nothing can be asked of it, and it counts as gone.
+    pub lacks_namespace: bool,
     pub name_label: String,
-    /// When it was last created, deleted, or given other labels.
+    /// When it was last created, deleted, given other labels, or its set was bound or unbound.
     pub changed: Duration,
-    /// When it was last created or deleted.
+    /// When it or its namespace was last created or deleted.
     pub registered: Duration,
     /// Since when it claims which version.
     pub versions: Vec<(Duration, Version)>,
@@ -335,6 +338,11 @@ impl Cluster {
         } else {
             &self.name_label
         }
+    }
+
+    /// It was gone before, or its namespace was.
+    pub fn was_away(&self) -> bool {
+        self.was_deleted || !self.registered.is_zero()
     }
 
     /// It claims a version.
@@ -384,6 +392,8 @@ impl Cluster {
 pub(super) struct Created {
     /// When the hub took it.
     pub at: Duration,
+    /// The start that it named.
+    pub started: String,
     /// When it was deleted, and by whom.
     pub deleted: Option<(Duration, Option<Role>)>,
     /// Whoever created it may not have heard that its cluster was registered anew shortly before.
@@ -441,6 +451,8 @@ pub(super) struct Facts {
     pub decisions: BTreeMap<String, BTreeSet<String>>,
     /// Those of the last decision.
     pub decided: BTreeSet<String>,
+    /// The set of the fleet is not bound in the namespace of the upgrades, so they select nobody.
+    pub is_unbound: bool,
     /// Changes that are not renewals of Leases.
     pub changes: u64,
     /// Updates that agents have reported as ended.
@@ -453,6 +465,8 @@ pub(super) struct Facts {
     pub writes: u64,
     /// Lists that replicas have read, by path.
     pub lists: BTreeMap<String, u64>,
+    /// Creations that the hub forbids, by UID of the upgrade and cluster.
+    pub forbidden: BTreeMap<(String, String), Forbidden>,
     /// Requests of the last minute, by replica and request.
     pub requests: HashMap<(Arc<str>, String), VecDeque<Duration>>,
     pub checked: BTreeMap<Rule, u64>,
@@ -549,7 +563,7 @@ impl Facts {
             let by_name = upgrade.selectors.last();
             by_name.is_some_and(|names| names.contains(cluster.called(name))) || self.decided.contains(name)
         };
-        row.is_none() && !self.clusters.get(name).is_some_and(selected)
+        row.is_none() && (self.is_unbound || !self.clusters.get(name).is_some_and(selected))
     }
 
     /// Whether a cluster without a row has come back since a time at which it was nobody's.

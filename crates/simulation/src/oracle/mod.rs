@@ -9,6 +9,7 @@ mod rows;
 mod rule;
 mod starts;
 mod statuses;
+mod told;
 mod works;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use hub_sim::{Change, Kind};
 use self::facts::Facts;
 pub use self::requests::Sent;
 pub use self::rule::{Rule, Violation};
+pub use self::told::Tidings;
 use crate::actor::{self, Sender};
 use crate::trace::Trace;
 
@@ -228,7 +230,9 @@ impl Facts {
             "managedclustersupgradereports" => self.report(change),
             "managedclustersupgrades" => self.upgrade(change),
             "managedclusters" => self.managed_cluster(change),
+            "namespaces" => self.namespace(change),
             "placementdecisions" => self.decision(change),
+            "managedclustersetbindings" => self.binding(change),
             "events" => self.event(change),
             _ => {}
         }

@@ -13,6 +13,7 @@ use super::facts::{After, Facts, Generation, Row, Upgrade, Version, label, text,
 use super::rule::Rule;
 use crate::actor::Sender;
 use crate::describe::claimed_version;
+use crate::names::OUTSIDER;
 
 /// How long a replica writes without a renewed claim: the renew deadline of the controller's election.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
@@ -181,7 +182,7 @@ impl Facts {
     pub(super) fn managed_cluster(&mut self, change: &Change) {
         let object = &change.after;
         let now = self.now;
-        let is_there = change.kind != ChangeKind::Deleted && !object.is_deleting;
+        let exists = change.kind != ChangeKind::Deleted && !object.is_deleting;
         let name_label = label(object, "name").to_owned();
         let runs = claimed(object);
         let is_new = change
@@ -190,6 +191,8 @@ impl Facts {
             .is_none_or(|before| claimed(before) != runs);
         let is_first = change.kind == ChangeKind::Added && !self.clusters.contains_key(object.name());
         let cluster = self.cluster(object.name());
+        cluster.lacks_namespace &= exists;
+        let is_there = exists && !cluster.lacks_namespace;
         if !is_first && cluster.is_there != is_there {
             cluster.registered = now;
         }
@@ -197,7 +200,7 @@ impl Facts {
             cluster.changed = now;
         }
         cluster.is_there = is_there;
-        cluster.was_deleted |= !is_there;
+        cluster.was_deleted |= !exists;
         cluster.name_label = name_label;
         if is_new {
             match runs {
@@ -205,16 +208,46 @@ impl Facts {
                 None => cluster.claims_nothing(now),
             }
         }
-        if !is_there {
-            let cluster = self.cluster(object.name());
+        if !exists {
             cluster.versions.clear();
             cluster.proven.clear();
             cluster.remembered = None;
-            for upgrade in self.upgrades.values_mut() {
-                upgrade.release(object.name());
-                // Its row goes with it. When it comes back, it begins anew, and what it had ended before counts for nothing.
-                upgrade.finished.remove(object.name());
-            }
+        }
+        if !is_there {
+            self.lose(object.name());
+        }
+        self.select();
+    }
+
+    /// A cluster is gone. Its row goes with it. When it comes back, it begins anew, and what it had ended before counts for nothing.
+    fn lose(&mut self, name: &str) {
+        for upgrade in self.upgrades.values_mut() {
+            upgrade.release(name);
+            upgrade.finished.remove(name);
+        }
+    }
+
+    /// The namespace of a cluster goes or comes back while the ManagedCluster stays.
+    pub(super) fn namespace(&mut self, change: &Change) {
+        let (name, now) = (change.after.name(), self.now);
+        let is_whole = change.kind != ChangeKind::Deleted && !change.after.is_deleting;
+        let Some(cluster) = self.clusters.get_mut(name) else {
+            return;
+        };
+        let is_news = if is_whole {
+            cluster.lacks_namespace
+        } else {
+            cluster.is_there
+        };
+        if !is_news {
+            return;
+        }
+        cluster.is_there = is_whole;
+        cluster.lacks_namespace = !is_whole;
+        cluster.registered = now;
+        cluster.changed = now;
+        if !is_whole {
+            self.lose(name);
         }
         self.select();
     }
@@ -240,6 +273,18 @@ impl Facts {
         }
         self.decisions.entry(placement).or_default().extend(names);
         self.select();
+    }
+
+    /// The set of the fleet is bound or unbound. For each of its clusters that is as if it got other labels.
+    pub(super) fn binding(&mut self, change: &Change) {
+        let is_unbound = change.kind == ChangeKind::Deleted || change.after.is_deleting;
+        if is_unbound == self.is_unbound {
+            return;
+        }
+        self.is_unbound = is_unbound;
+        let now = self.now;
+        let members = self.clusters.iter_mut().filter(|(name, _)| *name != OUTSIDER);
+        members.for_each(|(_, cluster)| cluster.changed = now);
     }
 
     pub(super) fn lease(&mut self, change: &Change) {
@@ -271,6 +316,23 @@ impl Facts {
         })
     }
 
+    /// Whether the claim of a replica was overwritten by whoever had held the Lease until the storage of the hub went back. He
+    /// renews by the version that he wrote last, and the hub may have given that version to the other claim since. Whoever made
+    /// the other claim cannot know of it, until he renews it.
+    fn is_overwritten(&self, sender: &Sender) -> bool {
+        self.claims.windows(2).any(|pair| {
+            let [(since, claimed), (at, by)] = pair else {
+                return false;
+            };
+            let is_unknown = *at <= sender.at && sender.at <= *at + RENEW_DEADLINE;
+            let mut rewinds = self.rewinds.iter();
+            *claimed == *sender.identity
+                && is_unknown
+                && rewinds
+                    .any(|(back, holder)| holder == by && back <= since && *at <= *back + RENEW_DEADLINE)
+        })
+    }
+
     /// Judges whether a replica led when it sent the change that is looked at.
     pub(super) fn writer(&mut self) {
         let Some(sender) = self.sender.clone() else { return };
@@ -281,7 +343,8 @@ impl Facts {
             .find(|(at, _)| *at <= sender.at)
             .map(|(_, holder)| holder.clone());
         let is_holder = holder.as_deref() == Some(&*sender.identity);
-        self.check(Rule::OneWriter, is_holder || self.has_lost_claim(&sender), || {
+        let is_excused = self.has_lost_claim(&sender) || self.is_overwritten(&sender);
+        self.check(Rule::OneWriter, is_holder || is_excused, || {
             format!(
                 "{} wrote what it sent at {:?}, when the Lease was of {holder:?}",
                 sender.identity, sender.at

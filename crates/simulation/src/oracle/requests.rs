@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::facts::{Facts, text};
+use super::facts::{Facts, Upgrade, text};
 use super::rule::Rule;
 use crate::actor::Sender;
 
@@ -24,6 +24,8 @@ pub struct Sent<'a> {
     pub code: u16,
     /// The identity of the object that the request met, if it existed.
     pub met: Option<&'a str>,
+    /// Whether it asks for a page of a list that is not its first. That is no list of its own.
+    pub is_further_page: bool,
 }
 
 /// How often a replica may send the same request within a minute. The same action for the same cluster is taken twelve times; a
@@ -41,6 +43,12 @@ fn most(sent: &Sent<'_>) -> usize {
     }
 }
 
+/// How many writes of all kinds, but for the Lease, a replica may send within a minute. Each of them may be within its own bound,
+/// and all together a loop over the fleet. An honest replica writes the status of each upgrade, and a few times for each cluster.
+const fn most_writes(upgrades: usize, clusters: usize) -> usize {
+    40 + 60 * upgrades + 10 * clusters
+}
+
 /// Whether a path is that of a collection, not of one object.
 fn is_list(path: &str) -> bool {
     let mut parts = path.trim_start_matches('/').split('/');
@@ -54,6 +62,9 @@ fn is_list(path: &str) -> bool {
 
 impl Facts {
     pub(super) fn request(&mut self, sender: &Sender, sent: &Sent<'_>) {
+        if sent.is_further_page {
+            return;
+        }
         self.storm(sender, sent);
         match sent.verb {
             "GET" if is_list(sent.path) => {
@@ -64,6 +75,9 @@ impl Facts {
         }
         if sent.code >= 400 && matches!(sent.verb, "POST" | "PATCH") && sent.path.contains("upgradereports") {
             self.refused_rows(sender, sent.body);
+        }
+        if sent.verb == "POST" && sent.path.ends_with("/manifestworks") {
+            self.note_creation(sender, sent);
         }
         let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
         // The server ignores the metadata of a status that is applied.
@@ -85,11 +99,20 @@ impl Facts {
     }
 
     fn storm(&mut self, sender: &Sender, sent: &Sent<'_>) {
-        let name = format!("{} {}", sent.verb, sent.path);
-        let most = most(sent);
+        self.count(sender, &format!("{} {}", sent.verb, sent.path), most(sent));
+        if matches!(sent.verb, "GET" | "WATCH") || sent.path.contains("/leases") {
+            return;
+        }
+        let is_there = |upgrade: &&Upgrade| upgrade.ended.is_none_or(|ended| sender.at <= ended + MINUTE);
+        let upgrades = self.upgrades.values().filter(is_there).count();
+        self.count(sender, "any write", most_writes(upgrades, self.clusters.len()));
+    }
+
+    /// Counts a request among those of its replica within the last minute.
+    fn count(&mut self, sender: &Sender, name: &str, most: usize) {
         let times = self
             .requests
-            .entry((Arc::clone(&sender.identity), name))
+            .entry((Arc::clone(&sender.identity), name.to_owned()))
             .or_default();
         times.push_back(sender.at);
         while times.front().is_some_and(|at| *at + MINUTE < sender.at) {
@@ -101,10 +124,7 @@ impl Facts {
         if count == most + 1 {
             self.violated(
                 Rule::Storm,
-                format!(
-                    "{} sent {} {} {count} times within a minute",
-                    sender.identity, sent.verb, sent.path
-                ),
+                format!("{} sent {name} {count} times within a minute", sender.identity),
             );
         }
     }

@@ -65,10 +65,12 @@ rules! {
     Complete = "complete";
     /// Requests of a replica per virtual minute are bounded.
     Storm = "storm";
-    /// When nothing moves any more, a condition says that a human is needed.
+    /// When nothing moves any more, or the hub refuses something for minutes, the status says so.
     Told = "told";
     /// No plan is refused by the controller's own checker.
     Internal = "internal";
+    /// Replicas can read every object, unless somebody writes on purpose what cannot be read.
+    Unread = "unread";
     /// No cluster loses its `ClusterVersion`.
     ClusterVersion = "cluster-version";
     /// Everything ends when faults end.

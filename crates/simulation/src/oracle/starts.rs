@@ -130,7 +130,8 @@ impl Facts {
         let is_decided = !upgrade.placement.is_empty() && self.decided.contains(&work.cluster);
         let is_heard = !cluster.changed.is_zero() && cluster.changed + UNHEARD <= sent;
         let went_back = self.rewinds.iter().any(|(at, _)| sent < *at + UNHEARD);
-        cluster.is_there && !is_named && !is_decided && is_heard && !went_back
+        let is_selected = (is_named || is_decided) && !self.is_unbound;
+        cluster.is_there && !is_selected && is_heard && !went_back
     }
 
     /// Whether a cluster without a row was registered anew so shortly before that whoever sent the start may only have heard by
@@ -138,7 +139,7 @@ impl Facts {
     fn may_seem_gone(&self, upgrade: &Upgrade, name: &str, sent: Duration) -> bool {
         let row = upgrade.records.get(name).and_then(Record::row);
         let cluster = self.clusters.get(name);
-        let is_recent = cluster.is_some_and(|cluster| cluster.was_deleted && cluster.changed + DEAF > sent);
+        let is_recent = cluster.is_some_and(|cluster| cluster.was_away() && cluster.changed + DEAF > sent);
         row.is_none() && is_recent
     }
 

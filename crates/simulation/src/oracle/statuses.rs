@@ -170,7 +170,7 @@ impl Facts {
         let is_open = |(name, record): &(&String, &Record)| {
             let cluster = self.clusters.get(*name);
             let was_away =
-                |since| cluster.is_some_and(|cluster| cluster.was_deleted && cluster.changed > since);
+                |since| cluster.is_some_and(|cluster| cluster.was_away() && cluster.changed > since);
             let known = [sent, sent.saturating_sub(UNTOLD)].map(|at| record.told_at(at));
             let known = known.into_iter().flatten();
             let mut holding = known

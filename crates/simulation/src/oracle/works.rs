@@ -12,7 +12,7 @@ use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::deadlines::wall;
-use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, label, text, version};
+use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Row, Running, label, text, version};
 use super::rule::Rule;
 use crate::actor::{Role, Sender};
 
@@ -166,16 +166,19 @@ impl Facts {
                         || (&before.revision, &before.retry) != (&work.revision, &work.retry);
                     if is_other {
                         self.begins(&work);
-                        // The end of another attempt is none of this one.
-                        self.hide_end(&work);
                     }
                     // What is being deleted does not start.
-                    if is_other && work.takes_slot() && !change.after.is_deleting {
+                    let is_start = is_other && work.takes_slot() && !change.after.is_deleting;
+                    if is_start {
                         self.start(&work);
-                        // If only annotations differ, what agents have reported still counts.
-                        if work.is_done() {
-                            self.done(&work);
-                        }
+                    }
+                    // The end of another attempt is none of this one, but until now it told which version the cluster runs.
+                    if is_other {
+                        self.hide_end(&work);
+                    }
+                    // If only annotations differ, what agents have reported still counts.
+                    if is_start && work.is_done() {
+                        self.done(&work);
                     }
                 }
                 let was_deleting = change.before.as_ref().is_some_and(|before| before.is_deleting);
@@ -388,7 +391,7 @@ impl Facts {
     /// heard of that yet. When it hears of that, it begins anew.
     fn is_unheard(&self, work: &Work, changed: Duration) -> bool {
         let cluster = self.clusters.get(&work.cluster);
-        let was_away = cluster.is_some_and(|cluster| cluster.was_deleted);
+        let was_away = cluster.is_some_and(Cluster::was_away);
         let earlier = self.created.get(&work.key());
         let is_first = earlier.is_none_or(|created| created.at < changed);
         was_away && is_first && self.sent() < changed + DEAF
@@ -442,6 +445,7 @@ impl Facts {
         let at = if is_former { changed } else { self.now };
         let created = Created {
             at,
+            started: work.started.clone(),
             deleted: None,
             is_unheard,
         };
@@ -494,12 +498,12 @@ impl Facts {
             });
         }
         let was_started = matches!(phase.as_str(), "Initialized" | "Partial" | "Operators");
-        let now = self.now;
+        // It is under way since its start, so a row that was sent at the same time as the deletion may end that.
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| !was_started)
-            && upgrade.flights.remove(&work.cluster).is_some()
+            && let Some(since) = upgrade.flights.remove(&work.cluster)
             && phase == "PreAction"
         {
-            upgrade.suspended.insert(work.cluster.clone(), now);
+            upgrade.suspended.insert(work.cluster.clone(), since);
         }
     }
 

@@ -1,11 +1,15 @@
 //! What happens to clusters.
 
+use std::time::Duration;
+
 use anyhow::Result;
+use chrono::TimeDelta;
 use serde_json::{Value, json};
 use spoke_sim::Fault as Agent;
+use spoke_sim::fault::{Lie, for_ever};
 
 use super::{People, Undo};
-use crate::admin::{decisions_of, managed_cluster};
+use crate::admin::{bindings_of, decisions_of, managed_cluster};
 use crate::fault::Fault;
 use crate::names::{PLACEMENT, SET, TEAM};
 use crate::world::{claims, condition, decided, fleet, id, make_cluster, make_namespace};
@@ -16,6 +20,12 @@ impl People {
             let fault = self.some_fault(name, second);
             self.agents.set_faults(name, fault);
             let end = second + self.number("agent", name, second, 20, 200);
+            self.later(end, Undo::Calm(name.to_owned()));
+        }
+        if self.strikes(Fault::AgentOdd, name, second) {
+            let fault = self.odd_fault(name, second);
+            self.agents.set_faults(name, fault);
+            let end = second + self.number("agent-odd", name, second, 20, 200);
             self.later(end, Undo::Calm(name.to_owned()));
         }
         if self.strikes(Fault::DeleteWork, name, second)
@@ -70,6 +80,32 @@ impl People {
             let end = second + self.number("detach", name, second, 5, 60);
             self.later(end, Undo::Attach(name.to_owned()));
         }
+        if self.strikes(Fault::DetachHalf, name, second) {
+            self.detach_half(name, second).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a cluster or its namespace, and leaves the other one.
+    async fn detach_half(&mut self, name: &str, second: u64) -> Result<()> {
+        let path = if self.network.choice("half", name, second).happens(500) {
+            format!("/api/v1/namespaces/{name}")
+        } else {
+            managed_cluster(name)
+        };
+        self.admin.delete(&path).await?;
+        let end = second + self.number("detach-half", name, second, 5, 60);
+        self.later(end, Undo::Rejoin(name.to_owned()));
+        Ok(())
+    }
+
+    /// Unbinds the set of the fleet: until it is bound again, no upgrade of the team may select its clusters.
+    pub(super) async fn unbind(&mut self, second: u64) -> Result<()> {
+        if self.strikes(Fault::Unbind, TEAM, second) {
+            self.admin.delete(&format!("{}/{SET}", bindings_of(TEAM))).await?;
+            let end = second + self.number("unbind", TEAM, second, 5, 300);
+            self.later(end, Undo::Bind);
+        }
         Ok(())
     }
 
@@ -83,6 +119,39 @@ impl People {
             4 => Agent::Offline,
             5 => Agent::Forbidden { always: false },
             _ => Agent::Unoffered,
+        }
+    }
+
+    /// One of the faults that [`People::some_fault`] does not choose. Those that only a whole simulated cluster has, such as an API
+    /// server that is away, mean nothing to agents.
+    fn odd_fault(&self, name: &str, second: u64) -> Agent {
+        let seconds = |what: &str| Duration::from_secs(self.number(what, name, second, 5, 120));
+        let lasts = || TimeDelta::from_std(seconds("held up for")).unwrap_or_default();
+        let flaps = |available| Agent::Flapping {
+            period: seconds("period"),
+            available,
+        };
+        match self.number("odd fault", name, second, 0, 13) {
+            0 => Agent::Lying(Lie::Stale),
+            1 => Agent::Lying(Lie::Early),
+            2 => flaps(false),
+            3 => flaps(true),
+            4 => Agent::Refusing {
+                reason: "AdminAckRequired".to_owned(),
+                message: "an administrator must agree".to_owned(),
+            },
+            5 => Agent::Unverified("the signature is missing".to_owned()),
+            6 => Agent::UpdateServiceOutage(None),
+            7 => Agent::NotInChannel,
+            8 => Agent::Risk {
+                name: "Rare".to_owned(),
+                message: "machines may not start".to_owned(),
+            },
+            9 => Agent::SlowOperator("network".to_owned(), lasts()),
+            10 => Agent::Degraded("etcd".to_owned(), lasts()),
+            11 => Agent::Unavailable("kube-apiserver".to_owned(), lasts()),
+            12 => Agent::DrainStuck("master".to_owned(), for_ever()),
+            _ => Agent::Forbidden { always: true },
         }
     }
 
@@ -127,6 +196,10 @@ impl People {
 
     /// Brings a cluster back whose namespace is gone.
     pub(super) async fn attach(&mut self, name: &str, second: u64) -> Result<()> {
+        // Whoever brought its other half back has done so already.
+        if self.is_idle(&Undo::Rejoin(name.to_owned())) {
+            return Ok(());
+        }
         if self.object("", "namespaces", name).is_some() || self.is_there(name) {
             self.later(second + 5, Undo::Attach(name.to_owned()));
             return Ok(());
@@ -134,6 +207,25 @@ impl People {
         let runs = self.version(name).unwrap_or_else(|| "4.14.9".to_owned());
         make_namespace(&self.admin, name).await?;
         make_cluster(&self.admin, name, SET, &runs).await
+    }
+
+    /// Brings back what is gone of a cluster: it, its namespace, or both.
+    pub(super) async fn rejoin(&mut self, name: &str, second: u64) -> Result<()> {
+        let cluster = self.object("cluster.open-cluster-management.io", "managedclusters", name);
+        let namespace = self.object("", "namespaces", name);
+        let mut halves = [&cluster, &namespace].into_iter().flatten();
+        if halves.any(|half| half.is_deleting) {
+            self.later(second + 5, Undo::Rejoin(name.to_owned()));
+            return Ok(());
+        }
+        if namespace.is_none() {
+            make_namespace(&self.admin, name).await?;
+        }
+        if cluster.is_none() {
+            let runs = self.version(name).unwrap_or_else(|| "4.14.9".to_owned());
+            make_cluster(&self.admin, name, SET, &runs).await?;
+        }
+        Ok(())
     }
 
     /// The version that a cluster has reached, by its own account.

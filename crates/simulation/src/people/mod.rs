@@ -17,10 +17,10 @@ use spoke_sim::Agents;
 use self::backup::Backup;
 use crate::admin::{Admin, works_of};
 use crate::fault::Fault;
-use crate::names::{RIVAL, TEAM, UPGRADE};
+use crate::names::{RIVAL, SET, TEAM, UPGRADE};
 use crate::network::Network;
 use crate::options::Options;
-use crate::world::fleet;
+use crate::world::{fleet, make_binding};
 
 /// What is to be done later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +31,10 @@ enum Undo {
     Delete(String),
     Rename(String),
     Attach(String),
+    Rejoin(String),
     Return(String),
     Decide,
+    Bind,
     Calm(String),
     OmitHub(&'static str),
     Claim,
@@ -101,6 +103,7 @@ impl People {
             self.edit(name, second).await?;
         }
         self.forge(second).await?;
+        self.unbind(second).await?;
         for name in fleet(&self.options) {
             self.disturb(&name, second).await?;
         }
@@ -150,13 +153,16 @@ impl People {
     }
 
     fn is_idle(&self, undo: &Undo) -> bool {
-        let is_whole = |plural: &str, key: &str| {
-            let found = self.object("cluster.open-cluster-management.io", plural, key);
+        let is_there = |group: &str, plural: &str, key: &str| {
+            let found = self.object(group, plural, key);
             found.is_some_and(|object| !object.is_deleting)
         };
+        let is_whole = |plural: &str, key: &str| is_there("cluster.open-cluster-management.io", plural, key);
         match undo {
             Undo::Recreate(name) => is_whole("managedclustersupgrades", &format!("{TEAM}/{name}")),
             Undo::Attach(name) => is_whole("managedclusters", name),
+            Undo::Rejoin(name) => is_whole("managedclusters", name) && is_there("", "namespaces", name),
+            Undo::Bind => is_whole("managedclustersetbindings", &format!("{TEAM}/{SET}")),
             _ => false,
         }
     }
@@ -172,8 +178,11 @@ impl People {
             }
             Undo::Rename(name) => self.label(&name, &name).await?,
             Undo::Attach(name) => self.attach(&name, second).await?,
+            Undo::Rejoin(name) => self.rejoin(&name, second).await?,
             Undo::Return(name) => self.available(&name, true).await?,
             Undo::Decide => self.decide(None).await?,
+            Undo::Bind if self.is_idle(&Undo::Bind) => {}
+            Undo::Bind => make_binding(&self.admin).await?,
             Undo::Claim => self.claim().await?,
             Undo::LetGo(path) => self.let_go(&path).await?,
             Undo::OmitHub(name) => self.select_hub(name, false).await?,

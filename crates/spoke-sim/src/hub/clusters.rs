@@ -342,9 +342,12 @@ impl Clusters {
             .and_then(|view| view.metadata.labels.clone())
             .unwrap_or_default();
         let profile = self.options.scenario.profile(self.rng, name, index, &labels);
+        // A claim that is no version tells nothing of what is installed.
+        let is_version = |claim: &&str| semver::Version::parse(claim).is_ok();
+        let claimed = view.and_then(|view| view.claim("version.openshift.io"));
         let version = profile
             .version
-            .or_else(|| view?.claim("version.openshift.io").map(ToOwned::to_owned))
+            .or_else(|| claimed.filter(is_version).map(ToOwned::to_owned))
             .or_else(|| view?.label("openshiftVersion").map(ToOwned::to_owned))
             .filter(|version| !version.is_empty())
             .unwrap_or_else(|| self.options.scenario.version.clone());

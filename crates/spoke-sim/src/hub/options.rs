@@ -51,6 +51,7 @@ pub struct Options {
 }
 
 impl Default for Options {
+    #[expect(clippy::disallowed_methods, reason = "a simulation passes its own clock")]
     fn default() -> Self {
         Self {
             clock: Clock(Arc::new(Utc::now)),

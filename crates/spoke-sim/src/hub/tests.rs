@@ -523,6 +523,19 @@ fn a_cluster_is_installed_with_what_its_claims_say() {
 }
 
 #[test]
+fn a_cluster_whose_claim_is_no_version_is_installed_with_what_the_scenario_says() {
+    let mut bench = Bench::new(|o| o.scenario.version = "4.14.9".to_owned());
+    let claims = json!([{"name": "version.openshift.io", "value": "nonsense"}]);
+    let view = json!({"metadata": {"name": "c"}, "status": {"clusterClaims": claims}});
+    bench
+        .clusters
+        .observe_cluster(&serde_json::from_value(view).unwrap(), bench.now);
+    let key = crate::platform::cvo::key();
+    let version = bench.clusters.cluster("c").unwrap().store.get(&key).unwrap();
+    assert_eq!(version["status"]["history"][0]["version"], "4.14.9");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     let run = |seed: u64| {
         let mut bench = Bench::new(|o| {

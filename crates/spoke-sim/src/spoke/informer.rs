@@ -80,6 +80,7 @@ impl Informer {
             let mut stream = std::pin::pin!(stream);
             loop {
                 let event = tokio::select! {
+                    biased;
                     () = stop.cancelled() => return,
                     event = stream.next() => event,
                 };

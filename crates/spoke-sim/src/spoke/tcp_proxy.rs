@@ -18,6 +18,7 @@ pub async fn run(listener: TcpListener, upstream: String, blackout: Blackout, st
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             Some(_) = connections.join_next() => continue,
             accepted = listener.accept() => accepted,
@@ -43,6 +44,7 @@ async fn forward(mut caller: TcpStream, peer: SocketAddr, upstream: String, mut 
     };
     let _ = (caller.set_nodelay(true), server.set_nodelay(true));
     tokio::select! {
+        biased;
         _ = copy_bidirectional(&mut caller, &mut server) => {}
         _ = blackout.wait_for(|dark| *dark) => tracing::debug!(%peer, "connection dropped by a simulated outage"),
     }

@@ -263,6 +263,7 @@ async fn when_listed(
         }
     };
     tokio::select! {
+        biased;
         () = stop.cancelled() => return,
         () = listed => {}
     }
@@ -306,6 +307,7 @@ async fn follow_faults(
             }
         }
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = notify.notified() => {}
         }

@@ -5,7 +5,7 @@
 //! the next request, or for room to write), so a request needs no timer. If the limit of connections is
 //! reached, the one that has waited longest for its client is closed. So slow clients cannot keep others out.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -369,7 +369,7 @@ struct Connections {
     limits: Limits,
     metrics: ServerMetrics,
     ids: AtomicU64,
-    entries: Mutex<HashMap<u64, (Arc<Activity>, AbortHandle)>>,
+    entries: Mutex<BTreeMap<u64, (Arc<Activity>, AbortHandle)>>,
 }
 
 /// Removes a connection when its task ends, however it ends.
@@ -396,7 +396,7 @@ impl Connections {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Activity>, AbortHandle)>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, (Arc<Activity>, AbortHandle)>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

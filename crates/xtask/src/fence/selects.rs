@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::source::{self, Token};
 
 /// The crates, by the directory of their sources.
-const CRATES: [&str; 3] = ["controller", "hub-sim", "simulation"];
+const CRATES: [&str; 4] = ["controller", "hub-sim", "simulation", "spoke-sim"];
 
 /// Files with a `select!` that is not biased.
 pub(super) fn violations(root: &Path) -> Result<Vec<String>> {

@@ -67,3 +67,14 @@ async fn a_forged_work_in_a_cluster_that_is_not_selected_gets_nothing_and_holds_
     );
     assert!(written.last().unwrap().contains("finalizers 0"), "{written:?}");
 }
+
+#[tokio::test]
+async fn a_cluster_that_is_gone_is_dropped_also_while_no_valid_spec_is_known() {
+    let mut hub = after_an_invalid_edit(3);
+    assert_eq!(hub.phase("u1", "c1"), Some(Phase::Operators));
+    hub.context
+        .with(|state| state.index.cluster(&Change::Deleted(cluster("c1"))));
+    hub.settle();
+    assert_eq!(hub.phase("u1", "c1"), None, "it begins anew if it comes back");
+    assert_eq!(hub.phase("u1", "c2"), Some(Phase::Pending));
+}

@@ -123,9 +123,10 @@ impl VersionOperator {
                 }
             };
             let answer = tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
-                () = timer => None,
                 answer = next => Some(answer),
+                () = timer => None,
                 () = self.notify.notified() => None,
                 Ok(()) = self.faults.changed() => None,
                 Ok(()) = self.dark.changed() => None,

@@ -11,7 +11,7 @@ pub mod process;
 pub mod status;
 mod worker;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,9 +45,9 @@ pub struct Kubelet {
 
 #[derive(Default)]
 struct Known {
-    running: HashMap<String, Stop>,
-    ended: HashSet<String>,
-    bound: HashSet<String>,
+    running: BTreeMap<String, Stop>,
+    ended: BTreeSet<String>,
+    bound: BTreeSet<String>,
 }
 
 impl Kubelet {
@@ -58,9 +58,10 @@ impl Kubelet {
         loop {
             self.pass(&mut known, &mut workers).await;
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
-                () = self.notify.notified() => {}
                 Some(ended) = workers.join_next() => note(&mut known, ended),
+                () = self.notify.notified() => {}
             }
         }
         // Their pods stay as they are. The next simulator treats them as lost, as after a crash of the machine.
@@ -75,7 +76,7 @@ impl Kubelet {
 
     async fn pass(&self, known: &mut Known, workers: &mut JoinSet<String>) {
         let pods = self.pods.all();
-        let present: HashSet<&str> = pods.iter().map(uid).collect();
+        let present: BTreeSet<&str> = pods.iter().map(uid).collect();
         known.ended.retain(|uid| present.contains(uid.as_str()));
         known.bound.retain(|uid| present.contains(uid.as_str()));
         for (uid, stop) in &known.running {

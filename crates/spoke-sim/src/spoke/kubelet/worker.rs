@@ -168,11 +168,12 @@ impl Worker {
             }
             self.write(state, shown).await;
             tokio::select! {
-                () = tokio::time::sleep(RETRY) => {}
+                biased;
                 _ = stop.wait_for(Option::is_some) => {
                     state.ended = Some((String::new(), String::new()));
                     return None;
                 }
+                () = tokio::time::sleep(RETRY) => {}
             }
         }
     }
@@ -387,6 +388,7 @@ impl Worker {
                 }
             };
             let first = tokio::select! {
+                biased;
                 first = told.recv() => first,
                 () = late => {
                     let message = "Pod was active on the node longer than the specified deadline";
@@ -542,8 +544,9 @@ impl Run {
             let message = format!("back-off {wait}s restarting failed container");
             self.say(Event::Waiting("CrashLoopBackOff", message)).await;
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_secs(wait)) => {}
+                biased;
                 _ = self.stop.wait_for(Option::is_some) => return,
+                () = tokio::time::sleep(Duration::from_secs(wait)) => {}
             }
         }
     }
@@ -568,6 +571,7 @@ impl Run {
             }
         };
         let asked = tokio::select! {
+            biased;
             code = process.wait() => return code.unwrap_or(137),
             ending = self.stop.wait_for(Option::is_some) => {
                 ending.ok().and_then(|ending| *ending).map_or(Duration::ZERO, |ending| ending.grace)

@@ -76,6 +76,7 @@ impl Olm {
                 }
             };
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = timer => {}
                 () = self.notify.notified() => {}

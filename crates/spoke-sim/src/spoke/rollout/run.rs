@@ -87,6 +87,7 @@ impl Rollout {
                 }
             };
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = timer => {}
                 () = self.notify.notified() => {}

@@ -1,0 +1,118 @@
+//! What the hub refuses for minutes, and what an upgrade must therefore tell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::LABEL_MCU_UID;
+use serde_json::Value;
+
+use super::Oracle;
+use super::facts::{Facts, Upgrade, text};
+use super::requests::Sent;
+use crate::actor::Sender;
+
+/// A creation that is forbidden is tried again within this time.
+const AGAIN: Duration = Duration::from_secs(90);
+
+/// The creations of one cluster's works that the hub forbids a replica.
+#[derive(Clone, Debug)]
+pub(super) struct Forbidden {
+    by: Arc<str>,
+    since: Duration,
+    last: Duration,
+}
+
+/// What an upgrade must tell of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tidings {
+    /// The clusters for which the hub forbids works.
+    pub blocked: Vec<String>,
+    /// No other cluster has anything left to do, and none is under way, here or in another upgrade that one of them waits for.
+    pub is_at_rest: bool,
+    /// No row says that an update has ended.
+    pub is_unwritten: bool,
+}
+
+impl Tidings {
+    /// Whether there is nothing to tell.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.blocked.is_empty() && !self.is_unwritten
+    }
+}
+
+impl Oracle {
+    /// What the upgrade with this UID must tell, because it was so `before` and is so `now`.
+    #[must_use]
+    pub fn tidings(&self, uid: &str, before: Duration, now: Duration) -> Tidings {
+        self.with(|facts| facts.tidings(uid, before, now))
+    }
+}
+
+impl Facts {
+    /// Notes whether the hub forbids the creation of a work.
+    pub(super) fn note_creation(&mut self, sender: &Sender, sent: &Sent<'_>) {
+        if sent.code != 403 && self.forbidden.is_empty() {
+            return;
+        }
+        let work: Value = serde_json::from_slice(sent.body).unwrap_or_default();
+        let labels = work.pointer("/metadata/labels");
+        let uid = labels.and_then(|labels| labels.get(LABEL_MCU_UID)?.as_str());
+        let cluster = text(&work, "/metadata/namespace");
+        let key = (uid.unwrap_or_default().to_owned(), cluster.to_owned());
+        if sent.code != 403 {
+            self.forbidden.remove(&key);
+            return;
+        }
+        let first = Forbidden {
+            by: Arc::clone(&sender.identity),
+            since: sender.at,
+            last: sender.at,
+        };
+        let known = self.forbidden.entry(key).or_insert_with(|| first.clone());
+        if known.by == sender.identity {
+            known.last = known.last.max(sender.at);
+        } else {
+            *known = first;
+        }
+    }
+
+    fn tidings(&self, uid: &str, before: Duration, now: Duration) -> Tidings {
+        let is_at_work = |upgrade: &&Upgrade| {
+            let is_shut = upgrade.in_force(now).any(|spec| spec.is_shut);
+            !upgrade.is_gone && !upgrade.is_held && !is_shut
+        };
+        let Some(upgrade) = self.upgrades.get(uid).filter(is_at_work) else {
+            return Tidings::default();
+        };
+        let is_forbidden = |one: &Forbidden| one.since <= before && now <= one.last + AGAIN;
+        let forbidden = self.forbidden.iter();
+        let blocked: Vec<String> = forbidden
+            .filter(|((owner, _), one)| owner == uid && is_forbidden(one))
+            .map(|((_, cluster), _)| cluster.clone())
+            .collect();
+        let mut rows = upgrade
+            .records
+            .iter()
+            .filter_map(|(name, record)| Some((name, record.row()?)));
+        let is_over = |phase: &str| matches!(phase, "Complete" | "Failed" | "PreActionDegraded" | "Blocked");
+        let are_over = rows.all(|(name, row)| is_over(&row.phase) || blocked.contains(name));
+        Tidings {
+            is_at_rest: are_over && !upgrade.is_under_way() && !self.waits_for_another(uid),
+            is_unwritten: self.is_unwritten(upgrade, before),
+            blocked,
+        }
+    }
+
+    /// Whether agents have reported the end of an update, and no row says so.
+    fn is_unwritten(&self, upgrade: &Upgrade, before: Duration) -> bool {
+        let mut records = upgrade.records.iter().filter(|(_, record)| !record.is_edited);
+        records.any(|(name, record)| {
+            let row = record.row().filter(|row| !row.is_newer);
+            let row = row.filter(|row| matches!(row.phase.as_str(), "Initialized" | "Partial"));
+            let cluster = self.clusters.get(name);
+            let shown = row.and_then(|row| cluster?.shown.get(&row.to));
+            shown.is_some_and(|since| *since <= before)
+        })
+    }
+}
