@@ -104,22 +104,41 @@ pub(super) fn tells_of(written: &Record, record: &Record) -> bool {
     written.attempt == record.attempt && !Stage::ALL.into_iter().any(is_another)
 }
 
+/// True when a work is of a step of a written record that this record does not tell the end of.
+fn leaves_open(written: &Record, work: &Work, step: Step) -> bool {
+    let stage = written.stage(step.into());
+    let is_over = stage.is_some_and(|stage| stage.finished.is_some() && stage.started == work.started);
+    speaks_for(work, written, step) && !is_over
+}
+
+/// True when a cluster is queued and a restarted controller would find it in flight by a work: no row is written, or the row says
+/// that the cluster is queued for another attempt, and the work began that one.
+fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
+    let is_queued = |record: &Record| matches!(record.phase, Phase::Pending | Phase::Blocked);
+    let mut works = Step::ALL
+        .into_iter()
+        .filter(|step| *step != Step::PostAction)
+        .filter_map(|step| Some((step, cluster.works[step.index()].ours()?)));
+    let mut has_work = || match cluster.written.as_deref() {
+        None => works.next().is_some(),
+        Some(written) if written.attempt == record.attempt || !is_queued(written) => false,
+        Some(written) => works.any(|(step, work)| leaves_open(written, work, step)),
+    };
+    is_queued(record) && !record.unreadable && has_work()
+}
+
 /// True when a written record is of another attempt than the record, and the cluster has no slot in that attempt: neither does
 /// the row hold one, nor is there a work of a step that it does not tell the end of.
 fn tells_of_no_start(cluster: &Cluster, written: &Record, record: &Record) -> bool {
-    let is_over = |work: &Work, step: Step| {
-        let stage = written.stage(step.into());
-        stage.is_some_and(|stage| stage.finished.is_some() && stage.started == work.started)
-    };
     let mut works = Step::ALL
         .into_iter()
         .filter_map(|step| Some((step, cluster.works[step.index()].ours()?)));
-    let has_started = works.any(|(step, work)| speaks_for(work, written, step) && !is_over(work, step));
+    let has_started = works.any(|(step, work)| leaves_open(written, work, step));
     let holds = cluster.slot_in_doubt || written.phase.holds_slot();
     written.attempt != record.attempt && !holds && !has_started
 }
 
-/// True when a failure released a slot and no written record says so. A restarted controller might find the cluster
+/// True when a failure or an edit released a slot and no written record says so. A restarted controller might find the cluster
 /// in flight.
 pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
     let out_of_flight = match record.phase {
@@ -137,6 +156,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
     let queued = matches!(record.phase, Phase::Pending | Phase::Blocked)
         && (cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot()));
     queued
+        || may_be_found_started(cluster, record)
         || out_of_flight
             && written.is_none_or(|written| {
                 (written.phase != record.phase || !tells_of(written, record))

@@ -333,22 +333,36 @@ pub(crate) fn is_under_way(cluster: &Cluster, record: &Record) -> bool {
         .any(|step| work_with_evidence(cluster, record, step).is_some())
 }
 
-/// True when a controller that knew no row would find from the pre-action that the cluster has started.
-pub(crate) fn shows_a_start(cluster: &Cluster, record: &Record) -> bool {
-    let work = cluster.step_work(Step::PreAction).ours();
-    work.is_some_and(|work| is_of(work, record, Step::PreAction))
+/// True when a record tells the end of a step, as the work shows its start.
+fn tells_end(record: &Record, work: &Work, step: Step) -> bool {
+    let stage = record.stage(step.into());
+    stage.is_some_and(|stage| stage.finished.is_some() && stage.started == work.started)
+}
+
+/// True when a controller that knew only what is written would find from a work that the cluster has started and holds a slot: from
+/// any work where no row is written, else from one of the attempt for which the row says that it is queued.
+pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
+    let written = cluster.written.as_deref();
+    let counts = |work: &Work, step: Step| {
+        written.is_none_or(|written| {
+            let is_queued = matches!(written.phase, Phase::Pending | Phase::Blocked);
+            is_queued && is_of(work, written, step) && !tells_end(written, work, step)
+        })
+    };
+    let shows = |step: Step| {
+        let work = cluster.step_work(step).ours();
+        work.is_some_and(|work| counts(work, step))
+    };
+    [Step::PreAction, Step::Platform, Step::Operators]
+        .into_iter()
+        .any(shows)
 }
 
 /// True when a controller that knew only this record would find the cluster in flight, by the record itself or by the work
 /// of a step that the record does not tell the end of. A work that cannot be read now may be such a work.
 pub(crate) fn may_be_found_in_flight(cluster: &Cluster, record: &Record) -> bool {
-    let is_over = |work: &Work, step: Step| {
-        record
-            .stage(step.into())
-            .is_some_and(|stage| stage.finished.is_some() && stage.started == work.started)
-    };
     let is_open = |step: Step| {
-        telling(cluster, step).is_some_and(|work| is_of(work, record, step) && !is_over(work, step))
+        telling(cluster, step).is_some_and(|work| is_of(work, record, step) && !tells_end(record, work, step))
     };
     record.phase.holds_slot() || cluster.unreadable_work().is_some() || Step::ALL.into_iter().any(is_open)
 }

@@ -108,7 +108,7 @@ pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
 }
 
 /// True when the cluster released its slot for a reason that a restarted controller might not find again: a failure,
-/// or a blocker. (A finished upgrade would be found finished again.)
+/// a blocker, or an edit. (A finished upgrade would be found finished again.)
 fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     let gave_slot_back = match record.phase {
         Phase::PreActionDegraded => true,
@@ -128,10 +128,8 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     };
     let queued = matches!(record.phase, Phase::Pending | Phase::Blocked);
     match cluster.written.as_deref() {
-        // A restarted controller would find no row, and by its pre-action the cluster in flight.
-        None => {
-            gave_slot_back || (queued && (cluster.slot_in_doubt || attempts::shows_a_start(cluster, record)))
-        }
+        // A restarted controller would find no row, and by its works the cluster in flight.
+        None => gave_slot_back || (queued && (cluster.slot_in_doubt || attempts::shows_a_start(cluster))),
         Some(written) if written.attempt == record.attempt => {
             (gave_slot_back && !tells_release(written, record))
                 || (queued && (cluster.slot_in_doubt || written.phase.holds_slot()))
@@ -143,6 +141,7 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             let held = cluster.slot_in_doubt || written.phase.holds_slot();
             (gave_slot_back && attempts::may_be_found_in_flight(cluster, written))
                 || (held && !record.phase.holds_slot())
+                || (queued && attempts::shows_a_start(cluster))
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
+use crate::check::ViolationKind;
 use crate::model::{Busy, Limit, Outcome, Phase, Reason, Record, Stage, Step, StepStatus};
 use crate::testing::{at, fleet, policy, record, work};
 
@@ -470,6 +472,39 @@ fn a_cluster_whose_update_may_be_on_its_way_is_queued_again_for_another_pre_acti
     let plan = planned(50, edited(), backed_up());
     assert_eq!(stand(&plan, "a").0, Phase::Pending);
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
+}
+
+/// The edit may be taken back. A controller that restarts before the row is written then finds the cluster in flight by its works.
+#[test]
+fn an_edit_before_the_row_of_a_start_frees_its_slot_only_when_that_is_written() {
+    let one = || policy().max_concurrency(1);
+    let of_r0 = |phase: Phase| record(phase).revision("r0");
+    let begun = |step: Step| {
+        let work = work(0).revision("r0").succeeded();
+        fleet().cluster("a").unavailable().work(step, work)
+    };
+    let backed_up = begun(Step::PreAction).draft(of_r0(Phase::PreAction).stage(Stage::PreAction, 0));
+    let updated = begun(Step::Platform).draft(of_r0(Phase::Partial).stage(Stage::Platform, 0));
+    let queued = begun(Step::PreAction).draft(record(Phase::Pending));
+    let by_its_row = begun(Step::PreAction).record(of_r0(Phase::Pending));
+    let by_its_row = by_its_row.draft(record(Phase::Pending));
+    for unwritten in [backed_up, updated, queued, by_its_row] {
+        let fleet = unwritten.cluster("b");
+        let plan = planned(10, one(), fleet.clone());
+        assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::ClusterUnavailable));
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        assert!(writes(&plan).is_empty());
+        assert!(plan.clusters[0].urgent);
+        refused(ViolationKind::TooManySlots, 10, one(), fleet, |plan| {
+            plan.operations.push(create("b", Step::Platform, 10));
+        });
+    }
+    let written = begun(Step::PreAction).record(record(Phase::Pending));
+    let plan = planned(11, one(), written.cluster("b"));
+    assert_eq!(
+        writes(&plan),
+        ["delete a/PreAction Leftover", "create b/Platform"]
+    );
 }
 
 /// A leader that ended since may have known of the end, and have given the slot to another cluster.
