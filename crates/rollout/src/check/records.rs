@@ -112,7 +112,7 @@ fn leaves_open(written: &Record, work: &Work, step: Step) -> bool {
 }
 
 /// True when a cluster is queued and a restarted controller would find it in flight by a work: no row is written, or the row says
-/// that the cluster is queued for another attempt, and the work began that one.
+/// that the cluster is queued for another attempt, or that its pre-action is degraded there, and the work began since.
 fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
     let is_queued = |record: &Record| matches!(record.phase, Phase::Pending | Phase::Blocked);
     let mut works = Step::ALL
@@ -121,7 +121,11 @@ fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
         .filter_map(|step| Some((step, cluster.works[step.index()].ours()?)));
     let mut has_work = || match cluster.written.as_deref() {
         None => works.next().is_some(),
-        Some(written) if written.attempt == record.attempt || !is_queued(written) => false,
+        Some(written) if written.attempt == record.attempt => false,
+        Some(written) if written.phase == Phase::PreActionDegraded => {
+            works.any(|(step, work)| step != Step::PreAction && leaves_open(written, work, step))
+        }
+        Some(written) if !is_queued(written) => false,
         Some(written) => works.any(|(step, work)| leaves_open(written, work, step)),
     };
     is_queued(record) && !record.unreadable && has_work()

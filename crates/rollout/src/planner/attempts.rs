@@ -340,13 +340,18 @@ fn tells_end(record: &Record, work: &Work, step: Step) -> bool {
 }
 
 /// True when a controller that knew only what is written would find from a work that the cluster has started and holds a slot: from
-/// any work where no row is written, else from one of the attempt for which the row says that it is queued.
+/// any work where no row is written, else from one of the attempt for which the row says that it is queued, or that its pre-action
+/// is degraded.
 pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
     let written = cluster.written.as_deref();
     let counts = |work: &Work, step: Step| {
         written.is_none_or(|written| {
-            let is_queued = matches!(written.phase, Phase::Pending | Phase::Blocked);
-            is_queued && is_of(work, written, step) && !tells_end(written, work, step)
+            let has_no_slot = match written.phase {
+                Phase::Pending | Phase::Blocked => true,
+                Phase::PreActionDegraded => step > Step::PreAction,
+                _ => false,
+            };
+            has_no_slot && is_of(work, written, step) && !tells_end(written, work, step)
         })
     };
     let shows = |step: Step| {

@@ -488,7 +488,10 @@ fn an_edit_before_the_row_of_a_start_frees_its_slot_only_when_that_is_written() 
     let queued = begun(Step::PreAction).draft(record(Phase::Pending));
     let by_its_row = begun(Step::PreAction).record(of_r0(Phase::Pending));
     let by_its_row = by_its_row.draft(record(Phase::Pending));
-    for unwritten in [backed_up, updated, queued, by_its_row] {
+    let degraded = of_r0(Phase::PreActionDegraded).stage(Stage::PreAction, 0);
+    let recovered = begun(Step::Platform).record(degraded.clone());
+    let recovered = recovered.draft(record(Phase::Pending));
+    for unwritten in [backed_up, updated, queued, by_its_row, recovered] {
         let fleet = unwritten.cluster("b");
         let plan = planned(10, one(), fleet.clone());
         assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::ClusterUnavailable));
@@ -504,6 +507,14 @@ fn an_edit_before_the_row_of_a_start_frees_its_slot_only_when_that_is_written() 
     assert_eq!(
         writes(&plan),
         ["delete a/PreAction Leftover", "create b/Platform"]
+    );
+    let is_degraded = begun(Step::PreAction).record(degraded);
+    let is_degraded = is_degraded.draft(record(Phase::Pending));
+    let plan = planned(11, one(), is_degraded.cluster("b"));
+    assert_eq!(
+        writes(&plan),
+        ["create b/Platform"],
+        "it holds no slot by its row"
     );
 }
 
