@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::json::At as _;
 use crate::object::{Key, Object};
 use crate::state::{KindId, State};
 use crate::write::{DeleteOptions, PatchKind, WriteOptions, Writer};
@@ -52,7 +53,7 @@ fn check_owners(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) 
 
 fn owners_of(object: &Object) -> Vec<Value> {
     let value = object.value();
-    let owners = value.pointer("/metadata/ownerReferences");
+    let owners = value.at("/metadata/ownerReferences");
     owners.and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
@@ -69,7 +70,7 @@ fn exists(state: &State, owner: &Value, namespace: &str) -> bool {
 fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
     let mut value = Value::clone(&object.value());
     let has = |value: &Value, name: &str| {
-        let list = value.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let list = value.at("/metadata/finalizers").and_then(Value::as_array);
         list.is_some_and(|list| list.iter().any(|finalizer| finalizer == name))
     };
     let dependents = state.dependents_of(&object.uid);

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::garbage;
 use crate::kind::Kind;
 use crate::kinds;
-use crate::news::{News, Revisions};
+use crate::news::{News, Writes};
 use crate::object::Object;
-use crate::state::{Observer, Snapshot, State};
+use crate::state::{KindId, Observer, Snapshot, State};
 use crate::write::{WriteOptions, Writer};
 
 /// Gives the time of the hub.
@@ -59,7 +59,7 @@ pub struct Hub(Arc<Inner>);
 struct Inner {
     state: Mutex<State>,
     options: Options,
-    revisions: Arc<Revisions>,
+    writes: Arc<Writes>,
 }
 
 impl Hub {
@@ -70,7 +70,7 @@ impl Hub {
         let hub = Self(Arc::new(Inner {
             state: Mutex::new(state),
             options,
-            revisions: Arc::default(),
+            writes: Arc::default(),
         }));
         hub.change(|state| {
             for kind in kinds::all() {
@@ -166,18 +166,19 @@ impl Hub {
     /// Goes back to a snapshot as a restored etcd does: the revision, too. Observers are not told, and watches that are open
     /// deliver nothing that makes sense: the caller ends them.
     pub fn restore(&self, snapshot: Snapshot) {
-        let revision = {
-            let mut state = self.lock();
-            state.restore(snapshot);
-            state.revision()
-        };
-        self.0.revisions.reset(revision);
+        self.lock().restore(snapshot);
+        self.0.writes.reset();
     }
 
     /// Tells of every write from now on.
     #[must_use]
     pub fn subscribe(&self) -> News {
-        News::new(&self.0.revisions)
+        News::new(&self.0.writes, None)
+    }
+
+    /// Tells of every write to a kind from now on.
+    pub(crate) fn subscribe_to(&self, kind: KindId) -> News {
+        News::new(&self.0.writes, Some(kind))
     }
 
     /// The options of this hub.
@@ -198,12 +199,12 @@ impl Hub {
 
     /// Changes the state and tells watches about it.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let (result, revision) = {
+        let (result, kinds) = {
             let mut state = self.lock();
             let result = change(&mut state);
-            (result, state.revision())
+            (result, state.take_touched())
         };
-        self.0.revisions.publish(revision);
+        self.0.writes.publish(&kinds);
         result
     }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use crate::schema::Path;
@@ -26,6 +27,23 @@ pub(crate) enum Unreadable {
     Malformed,
     /// It is too deep, whatever it is.
     TooDeep,
+}
+
+/// Finds what lies below a value.
+pub trait At {
+    /// What is at a path such as `/metadata/name` or `/spec/items/0`: as [`Value::pointer`], but for names with `~`, and much faster.
+    fn at(&self, path: &str) -> Option<&Value>;
+}
+
+impl At for Value {
+    fn at(&self, path: &str) -> Option<&Value> {
+        let mut names = path.split('/').skip(1);
+        names.try_fold(self, |value, name| match value {
+            Self::Object(fields) => fields.get(name),
+            Self::Array(items) => items.get(name.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
 }
 
 /// Reads JSON. `duplicates` receives the path of each field that is there twice; the last one counts.
@@ -201,10 +219,16 @@ impl<'de> Visitor<'de> for Reader<'_> {
                 path: &path,
                 duplicates: &mut *self.duplicates,
             })?;
-            if fields.contains_key(&name) {
-                self.duplicates.push(path.to_string());
+            match fields.entry(name) {
+                Entry::Vacant(field) => {
+                    field.insert(value);
+                }
+                Entry::Occupied(mut field) => {
+                    let path = Path::Field(self.path, field.key());
+                    self.duplicates.push(path.to_string());
+                    field.insert(value);
+                }
             }
-            fields.insert(name, value);
         }
         Ok(fields.into())
     }

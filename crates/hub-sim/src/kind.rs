@@ -179,7 +179,7 @@ impl Kind {
         if self.group.is_empty() {
             self.version.clone()
         } else {
-            format!("{}/{}", self.group, self.version)
+            [&self.group, "/", &self.version].concat()
         }
     }
 }

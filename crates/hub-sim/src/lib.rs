@@ -29,6 +29,7 @@ pub use self::error::ApiError;
 pub use self::fields::{Conflict, FieldSet, Manager, Managers, Operation};
 pub use self::http::{Body, Service};
 pub use self::hub::{Clock, Hub, Options};
+pub use self::json::At;
 pub use self::kind::{Column, Kind};
 pub use self::news::News;
 pub use self::object::{Key, Object};

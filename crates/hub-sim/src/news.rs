@@ -1,69 +1,147 @@
 //! The news of writes: watches and the garbage collector wait for them.
 //!
 //! Waiting tasks wake in the order in which they began to wait. `tokio::sync::watch` wakes them in random order, so a run could
-//! not be repeated.
+//! not be repeated. A watch wakes only for writes to its kind.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::Notify;
+use crate::state::KindId;
 
-/// The revision of the last write, and those who wait for the next one.
+/// How often the objects of a hub were written, and those who wait for the next time.
 #[derive(Debug, Default)]
-pub(crate) struct Revisions {
-    last: AtomicU64,
-    changed: Notify,
+pub(crate) struct Writes(Mutex<Board>);
+
+#[derive(Debug, Default)]
+struct Board {
+    /// How often there was news.
+    count: u64,
+    /// The same by kind.
+    counts: Vec<u64>,
+    /// Those who wait and what for, by the order in which they began to wait.
+    waiting: BTreeMap<u64, (Option<KindId>, Waker)>,
+    next: u64,
 }
 
 /// Waits for writes.
 #[derive(Clone, Debug)]
 pub struct News {
-    revisions: Arc<Revisions>,
-    /// The last revision that was seen.
+    writes: Arc<Writes>,
+    /// The kind that it is about; all if there is none.
+    kind: Option<KindId>,
+    /// How much news was seen.
     seen: u64,
 }
 
-impl Revisions {
-    /// Publishes the revision of the last write; wakes nobody if it is known already.
-    pub(crate) fn publish(&self, revision: u64) {
-        if self.last.fetch_max(revision, Ordering::AcqRel) < revision {
-            self.changed.notify_waiters();
+impl Writes {
+    fn lock(&self) -> MutexGuard<'_, Board> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells that objects of these kinds were written.
+    pub(crate) fn publish(&self, kinds: &[KindId]) {
+        if !kinds.is_empty() {
+            let wakers = self.lock().tell(|kind| kinds.contains(&kind));
+            wakers.into_iter().for_each(Waker::wake);
         }
+    }
+
+    /// Tells everybody to look again.
+    pub(crate) fn reset(&self) {
+        let wakers = self.lock().tell(|_| true);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Revisions {
-    /// Publishes a revision that may be older than the last one.
-    pub(crate) fn reset(&self, revision: u64) {
-        self.last.store(revision, Ordering::Release);
-        self.changed.notify_waiters();
+impl Board {
+    /// Counts news about some kinds. Returns whom to wake.
+    fn tell(&mut self, is_about: impl Fn(KindId) -> bool) -> Vec<Waker> {
+        self.count += 1;
+        for (kind, count) in self.counts.iter_mut().enumerate() {
+            *count += u64::from(is_about(kind));
+        }
+        let mut wakers = Vec::new();
+        self.waiting.retain(|_, (kind, waker)| {
+            let is_meant = kind.is_none_or(&is_about);
+            if is_meant {
+                wakers.push(waker.clone());
+            }
+            !is_meant
+        });
+        wakers
+    }
+
+    fn count(&self, kind: Option<KindId>) -> u64 {
+        kind.map_or(self.count, |kind| {
+            self.counts.get(kind).copied().unwrap_or_default()
+        })
     }
 }
 
 impl News {
-    pub(crate) fn new(revisions: &Arc<Revisions>) -> Self {
+    pub(crate) fn new(writes: &Arc<Writes>, kind: Option<KindId>) -> Self {
+        let mut board = writes.lock();
+        if let Some(kind) = kind
+            && board.counts.len() <= kind
+        {
+            board.counts.resize(kind + 1, 0);
+        }
         Self {
-            revisions: Arc::clone(revisions),
-            seen: revisions.last.load(Ordering::Acquire),
+            seen: board.count(kind),
+            writes: Arc::clone(writes),
+            kind,
         }
     }
 
     /// Counts all writes until now as seen.
     pub fn see(&mut self) {
-        self.seen = self.revisions.last.load(Ordering::Acquire);
+        self.seen = self.writes.lock().count(self.kind);
     }
 
     /// Waits until there was a write that was not seen, and counts it as seen.
     pub async fn changed(&mut self) {
-        loop {
-            // Created before the check, so that no write is missed between the two.
-            let changed = self.revisions.changed.notified();
-            let last = self.revisions.last.load(Ordering::Acquire);
-            if last != self.seen {
-                self.seen = last;
-                return;
-            }
-            changed.await;
+        Changed {
+            news: self,
+            ticket: None,
+        }
+        .await;
+    }
+}
+
+/// Becomes ready when there is news.
+struct Changed<'a> {
+    news: &'a mut News,
+    /// Its place among those who wait.
+    ticket: Option<u64>,
+}
+
+impl Future for Changed<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut board = this.news.writes.lock();
+        let (kind, count) = (this.news.kind, board.count(this.news.kind));
+        if count != this.news.seen {
+            drop(board);
+            this.news.seen = count;
+            return Poll::Ready(());
+        }
+        let ticket = *this.ticket.get_or_insert_with(|| {
+            board.next += 1;
+            board.next
+        });
+        board.waiting.insert(ticket, (kind, context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Changed<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.news.writes.lock().waiting.remove(&ticket);
         }
     }
 }
@@ -76,39 +154,57 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_wait_for_a_write_wake_in_the_order_in_which_they_began_to_wait() {
-        let revisions = Arc::new(Revisions::default());
+        let writes = Arc::new(Writes::default());
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..20 {
-            let (mut news, order) = (News::new(&revisions), Arc::clone(&order));
+            let (mut news, order) = (News::new(&writes, None), Arc::clone(&order));
             tasks.spawn(async move {
                 news.changed().await;
                 order.lock().unwrap().push(number);
             });
         }
         tokio::task::yield_now().await;
-        revisions.publish(1);
+        writes.publish(&[0]);
         tasks.join_all().await;
         assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_write_before_the_wait_is_news_unless_it_was_seen() {
-        let revisions = Arc::new(Revisions::default());
-        let mut news = News::new(&revisions);
-        revisions.publish(3);
+        let writes = Arc::new(Writes::default());
+        let mut news = News::new(&writes, None);
+        writes.publish(&[0]);
         news.changed().await;
-        revisions.publish(3);
+        writes.publish(&[]);
         let waiting = std::time::Duration::from_secs(1);
         assert!(
             tokio::time::timeout(waiting, news.changed()).await.is_err(),
             "nothing new"
         );
-        revisions.publish(4);
+        writes.publish(&[0]);
         news.see();
         assert!(
             tokio::time::timeout(waiting, news.changed()).await.is_err(),
             "seen"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_to_another_kind_is_no_news() {
+        let writes = Arc::new(Writes::default());
+        let mut news = News::new(&writes, Some(2));
+        let waiting = std::time::Duration::from_secs(1);
+        writes.publish(&[1, 3]);
+        assert!(tokio::time::timeout(waiting, news.changed()).await.is_err());
+        assert!(writes.lock().waiting.is_empty(), "nobody waits any more");
+        let (heard, ()) = tokio::join!(tokio::time::timeout(waiting, news.changed()), async {
+            writes.publish(&[2]);
+        });
+        assert!(heard.is_ok());
+        let (heard, ()) = tokio::join!(tokio::time::timeout(waiting, news.changed()), async {
+            writes.reset();
+        });
+        assert!(heard.is_ok(), "an older state is news to everybody");
     }
 }

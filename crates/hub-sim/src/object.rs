@@ -182,7 +182,8 @@ impl Object {
 
 /// The JSON of an object, and where the fields of its metadata begin and end, within the braces.
 fn render(value: &Value) -> (String, usize, usize) {
-    let (mut text, mut at, mut end) = (Vec::from(b"{"), 0, 0);
+    let (mut text, mut at, mut end) = (Vec::with_capacity(2048), 0, 0);
+    text.push(b'{');
     for (name, value) in value.as_object().into_iter().flatten() {
         if text.len() > 1 {
             text.push(b',');

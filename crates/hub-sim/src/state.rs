@@ -32,6 +32,8 @@ pub struct State {
     /// The objects that were written last. Their values need not be parsed.
     recent: VecDeque<Arc<Object>>,
     observers: Vec<Observer>,
+    /// The kinds that were written since this was last asked.
+    touched: Vec<KindId>,
 }
 
 impl std::fmt::Debug for State {
@@ -82,6 +84,7 @@ impl State {
             history,
             recent: VecDeque::new(),
             observers: Vec::new(),
+            touched: Vec::new(),
         }
     }
 
@@ -223,6 +226,18 @@ impl State {
         for observer in &mut self.observers {
             observer(&kind, change);
         }
+        // What was replaced is seldom looked at again, and only its text is sent.
+        if let Some(before) = &change.before {
+            before.forget_value();
+        }
+        if !self.touched.contains(&id) {
+            self.touched.push(id);
+        }
+    }
+
+    /// The kinds that were written since this was last asked.
+    pub(crate) fn take_touched(&mut self) -> Vec<KindId> {
+        std::mem::take(&mut self.touched)
     }
 
     /// The objects that name a uid as an owner.

@@ -44,6 +44,8 @@ pub struct Collection {
     log: VecDeque<Change>,
     /// Changes up to this revision are no longer in the log.
     forgotten: u64,
+    /// The revision of the last change that is no longer in the log.
+    dropped: u64,
 }
 
 /// A page of a list.
@@ -62,6 +64,7 @@ impl Collection {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
             forgotten: 0,
+            dropped: 0,
         }
     }
 
@@ -107,6 +110,16 @@ impl Collection {
     /// The state that a cache shows that is some changes of the hub behind: not older than what is remembered.
     pub(crate) fn revision_behind(&self, current: u64, behind: u64) -> u64 {
         current.saturating_sub(behind).max(self.forgotten)
+    }
+
+    /// From where a watch goes on that has waited since it had seen all changes up to a revision: it has missed nothing if only
+    /// changes of other kinds are forgotten since.
+    pub(crate) fn from_there(&self, seen: u64) -> u64 {
+        if self.dropped <= seen {
+            seen.max(self.forgotten)
+        } else {
+            seen
+        }
     }
 
     /// An object as it was at a revision.
@@ -245,6 +258,7 @@ impl Collection {
     fn forget_oldest(&mut self) {
         if let Some(change) = self.log.pop_front() {
             self.forgotten = change.revision;
+            self.dropped = change.revision;
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::{Cluster, Eligibility, Fleet, Reason, Rival, RivalHold, Selection, StepWork};
+use rollout::{Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, StepWork};
 
 use crate::eligibility::eligibility;
 use crate::index::{ClusterView, ClusterWorks, Index, WorkView};
@@ -146,6 +146,21 @@ struct KnownCluster<'a, R> {
     managed: Option<&'a ClusterView>,
 }
 
+impl<R: ClusterRow> KnownCluster<'_, R> {
+    /// True when a work is older than the registration of its cluster, and no record is of its attempt. A ManagedCluster may be
+    /// deleted and come back while its namespace and the works in it stay. A cluster whose record is still there is taken for the
+    /// same cluster.
+    fn is_former(&self, view: &WorkView) -> bool {
+        let registered = self.managed.and_then(|cluster| cluster.created);
+        let is_older = view
+            .created
+            .zip(registered)
+            .is_some_and(|(created, registered)| created < registered);
+        let is_of_work = |record: &Record| record.unreadable || record.attempt == view.work.attempt;
+        is_older && view.unreadable.is_none() && !self.row.is_some_and(|row| is_of_work(row.record()))
+    }
+}
+
 impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
     fn cluster(&self, name: &Arc<str>, known: &KnownCluster<'_, R>) -> Cluster {
         let entry = self.entry;
@@ -156,7 +171,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             .is_some_and(|since| self.now < *since + MISSING_RETRY);
         let mut rival = self.rivals.get(name).map(|(_, rival)| rival.clone());
         let works = self.index.works(name);
-        let step_works = self.step_works(name, works, &mut rival);
+        let step_works = self.step_works(name, known, works, &mut rival);
         let selection = match member {
             Some(_) => Selection::In,
             None => Selection::Left(entry.left.get(name).copied().unwrap_or(self.now)),
@@ -219,6 +234,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
     fn step_works(
         &self,
         name: &Arc<str>,
+        known: &KnownCluster<'_, R>,
         works: Option<&ClusterWorks>,
         rival: &mut Option<Rival>,
     ) -> [StepWork; 4] {
@@ -233,7 +249,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
                 return blocker.step_work();
             }
             if view.upgrade == *self.entry.uid {
-                return self.own_work(name, step, view);
+                return self.own_work(name, known, step, view);
             }
             if view.work.vanished {
                 return StepWork::Absent;
@@ -257,10 +273,28 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
     }
 
     /// A work with the upgrade's UID.
-    fn own_work(&self, name: &Arc<str>, step: Step, view: &WorkView) -> StepWork {
+    fn own_work(
+        &self,
+        name: &Arc<str>,
+        known: &KnownCluster<'_, R>,
+        step: Step,
+        view: &WorkView,
+    ) -> StepWork {
         // Without our annotation, someone else created the work or took it over, whatever else it says.
         if view.owner != *self.entry.key {
             return self.blocker(name, step);
+        }
+        if known.is_former(view) {
+            // By a row that is written, everybody finds that the work is a leftover.
+            let is_told = known.row.is_some_and(|row| row.written().is_some());
+            let work = Arc::clone(&view.work);
+            return if is_told && !view.unconfirmed {
+                StepWork::Ours(work)
+            } else if work.vanished {
+                StepWork::Absent
+            } else {
+                StepWork::Former(work)
+            };
         }
         if view.unconfirmed {
             return StepWork::Unconfirmed;

@@ -12,8 +12,8 @@ use crate::index::{Index, Uid};
 /// Time after which a write that was given up can no longer take effect. The API server gives up a request 60
 /// s after it has received it; the rest is a margin for what its store had accepted by then.
 pub const CERTAIN_AFTER: TimeDelta = TimeDelta::seconds(90);
-/// Number of consecutive forbidden creations, over a minute, after which a human must grant the permission.
-pub const LASTING_AFTER: u32 = 7;
+/// What has been forbidden for this long must be permitted by a human.
+const LASTING_AFTER: TimeDelta = TimeDelta::seconds(60);
 /// How long a cluster whose namespace is missing is left out before it is tried again.
 pub const MISSING_RETRY: TimeDelta = TimeDelta::seconds(60);
 /// How long the result of reading a work counts as current.
@@ -51,8 +51,26 @@ pub struct Backoff {
     pub text: Arc<str>,
     /// One of the failed writes may have taken effect.
     pub uncertain: bool,
-    /// Number of consecutive creations that were forbidden.
-    pub forbidden: u32,
+    /// Creations and changes of works are forbidden.
+    pub start_forbidden: Option<Forbidden>,
+    /// Deletions of works are forbidden.
+    pub deletion_forbidden: Option<Forbidden>,
+}
+
+/// When the hub first and last forbade writes of one sort that have had no other result since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forbidden {
+    /// The first time.
+    pub first: DateTime<Utc>,
+    /// The last time.
+    pub last: DateTime<Utc>,
+}
+
+impl Forbidden {
+    /// True when only a human can change it.
+    fn is_lasting(self) -> bool {
+        self.last - self.first >= LASTING_AFTER
+    }
 }
 
 impl Backoff {
@@ -61,7 +79,8 @@ impl Backoff {
         ClusterBackoff {
             until: self.until,
             error: Arc::clone(&self.text),
-            lasting: self.forbidden >= LASTING_AFTER,
+            lasting: self.start_forbidden.is_some_and(Forbidden::is_lasting),
+            deletion_lasting: self.deletion_forbidden.is_some_and(Forbidden::is_lasting),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A replica of the real controller: its loop, lease, writers and Events, on a wire of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Result;
 use clap::Parser as _;
@@ -19,6 +19,20 @@ use crate::names::NAMESPACE;
 use crate::time::MachineClock;
 use crate::wire::Wire;
 
+/// The flags of every replica. Reading them takes as long as ten requests.
+fn flags() -> Result<&'static Flags, clap::Error> {
+    static FLAGS: OnceLock<Flags> = OnceLock::new();
+    if let Some(flags) = FLAGS.get() {
+        return Ok(flags);
+    }
+    let flags = Flags::try_parse_from([
+        "mcu-controller",
+        "--write-concurrency=8",
+        "--approver-image=approver@sha256:00",
+    ])?;
+    Ok(FLAGS.get_or_init(|| flags))
+}
+
 /// A running replica. Dropping it kills it: nothing of it runs any more, and what it sent is still on its way.
 #[derive(Debug)]
 pub struct Replica {
@@ -32,11 +46,7 @@ impl Replica {
     /// # Errors
     /// The flags contradict each other.
     pub fn start(wire: Wire, identity: &str, clock: &MachineClock, seed: u64) -> Result<Self> {
-        let flags = Flags::try_parse_from([
-            "mcu-controller",
-            "--write-concurrency=8",
-            "--approver-image=approver@sha256:00",
-        ])?;
+        let flags = flags()?;
         let client = Client::new(wire, NAMESPACE);
         let clock = clock.clone();
         let sources = Sources::simulated(move || clock.wall(), seed);
@@ -63,7 +73,7 @@ impl Replica {
         };
         let main = tokio::spawn(async move {
             // A replica whose watch or writer ends is restarted by the kubelet, which the run plays.
-            let _ = daemon::run(client, &flags, parts).await;
+            let _ = daemon::run(client, flags, parts).await;
         });
         Ok(Self {
             tasks: vec![main, election, sender],

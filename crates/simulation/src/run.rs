@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use api::conditions::reason::RECORD_REFUSED;
 use api::names::LABEL_MCU_UID;
-use hub_sim::{Hub, Object, Snapshot};
+use hub_sim::{At as _, Hub, Object, Snapshot};
 use kube::Client;
 use serde_json::Value;
 use spoke_sim::Agents;
@@ -119,12 +119,12 @@ pub fn run_mutated(
 
 /// Whether the status is about the present spec.
 fn is_observed(value: &Value) -> bool {
-    value.pointer("/status/observedGeneration") == value.pointer("/metadata/generation")
+    value.at("/status/observedGeneration") == value.at("/metadata/generation")
 }
 
 /// Whether a condition of a status is True.
 fn is_true(value: &Value, condition: &str) -> bool {
-    let conditions = value.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = value.at("/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|one| {
         let text = |field: &str| one.get(field).and_then(Value::as_str);
         text("type") == Some(condition) && text("status") == Some("True")
@@ -421,7 +421,7 @@ impl Run {
     /// Whether an upgrade has come to its end: it is complete, or the clusters that are not run something newer than it asks for.
     fn is_over(&self, object: &Object) -> bool {
         let value = object.value();
-        match value.pointer("/status/state").and_then(Value::as_str) {
+        match value.at("/status/state").and_then(Value::as_str) {
             Some("Complete") => true,
             Some("Stalled") => is_observed(&value) && self.oracle.waits_for_ever(&object.uid),
             _ => false,

@@ -147,7 +147,7 @@ impl Wire {
             letter.body = Bytes::from(body);
         }
         match self.mutation() {
-            Some(Mutation::Lacks(protection)) => self.send_without(protection, letter).await,
+            Some(Mutation::Lacks(protection)) => Box::pin(self.send_without(protection, letter)).await,
             _ => self.deliver(letter).await,
         }
     }
@@ -195,7 +195,7 @@ impl Wire {
         let (sender, answer) = oneshot::channel();
         let late = self.lateness(&letter, is_timed_out);
         // The hub carries a request out whatever becomes of its sender.
-        tokio::spawn(self.clone().carry_out(letter, late, sender));
+        tokio::spawn(Box::pin(self.clone().carry_out(letter, late, sender)));
         if is_timed_out {
             tokio::time::sleep(STORAGE_TIMEOUT).await;
             network.tell(&format!("{name} answered with 504"));
@@ -410,7 +410,7 @@ impl Wire {
             return;
         }
         let is_ours = self.role == Role::Controller;
-        let met = if is_ours && letter.is_write() {
+        let met = if is_ours && letter.is_write() && !letter.is_lease() {
             network.uid_at(&self.hub, letter.path())
         } else {
             None

@@ -58,10 +58,11 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         }
         Write::Update { cluster, params, .. } => {
             entry.record_certainty(&cluster, Step::Platform, &params.attempt, result, now);
-            record_change(entry, &cluster, result, now);
+            record_change(entry, &cluster, result, now, UpgradeEntry::fail_to_start);
         }
-        Write::MarkSoak { cluster, .. } | Write::Delete { cluster, .. } => {
-            record_change(entry, &cluster, result, now);
+        Write::MarkSoak { cluster, .. } => record_change(entry, &cluster, result, now, UpgradeEntry::fail),
+        Write::Delete { cluster, .. } => {
+            record_change(entry, &cluster, result, now, UpgradeEntry::fail_to_delete);
         }
         Write::Read {
             cluster, step, asked, ..
@@ -142,8 +143,8 @@ fn record_creation(
         WriteResult::NamespaceMissing if entry.has_begun(cluster) => {
             entry.record_missing_namespace(cluster, now);
         }
-        WriteResult::NamespaceMissing => entry.fail_to_create(cluster, now, &no_namespace()),
-        WriteResult::Failed(error) => entry.fail_to_create(cluster, now, error),
+        WriteResult::NamespaceMissing => entry.fail_to_start(cluster, now, &no_namespace()),
+        WriteResult::Failed(error) => entry.fail_to_start(cluster, now, error),
         _ => {
             entry.blockers.remove(&(Arc::clone(cluster), step));
             entry.succeed(cluster);
@@ -157,13 +158,22 @@ fn no_namespace() -> WriteError {
     WriteError::new(WriteErrorKind::NotFound, text)
 }
 
+/// How a failure is recorded.
+type Fail = fn(&mut UpgradeEntry, &Arc<str>, DateTime<Utc>, &WriteError);
+
 /// Records the result of changing or deleting a work.
-fn record_change(entry: &mut UpgradeEntry, cluster: &Arc<str>, result: &WriteResult, now: DateTime<Utc>) {
+fn record_change(
+    entry: &mut UpgradeEntry,
+    cluster: &Arc<str>,
+    result: &WriteResult,
+    now: DateTime<Utc>,
+    fail: Fail,
+) {
     match result {
         WriteResult::NamespaceTerminating | WriteResult::NamespaceMissing => {
             entry.record_missing_namespace(cluster, now);
         }
-        WriteResult::Failed(error) => entry.fail(cluster, now, error),
+        WriteResult::Failed(error) => fail(entry, cluster, now, error),
         WriteResult::NotLeading | WriteResult::GivenUp => {}
         _ => entry.succeed(cluster),
     }

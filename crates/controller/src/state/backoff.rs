@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use observe::writes::Backoff;
+use observe::writes::{Backoff, Forbidden};
 
-use crate::apply::{Category, WriteError, WriteResult};
+use crate::apply::{Category, Retry, WriteError, WriteResult};
 
 /// Shortest and longest wait after a failed write.
 pub(crate) const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::seconds(60));
@@ -21,8 +21,16 @@ pub(crate) fn after_failure(before: Option<&Backoff>, now: DateTime<Utc>, error:
         failures: failures + 1,
         text: Arc::from(error.message.as_str()),
         uncertain: error.category() != Category::Refused || before.is_some_and(|backoff| backoff.uncertain),
-        forbidden: 0,
+        start_forbidden: before.and_then(|backoff| backoff.start_forbidden),
+        deletion_forbidden: before.and_then(|backoff| backoff.deletion_forbidden),
     }
+}
+
+/// Notes whether the hub has forbidden a write. Any other error ends what was known of writes of that sort.
+pub(crate) fn note_forbidden(known: &mut Option<Forbidden>, now: DateTime<Utc>, error: &WriteError) {
+    let first = known.map_or(now, |known| known.first.min(now));
+    let is_forbidden = error.retry() == Retry::OncePermitted;
+    *known = is_forbidden.then_some(Forbidden { first, last: now });
 }
 
 /// The wait after an action that was requested too often.
@@ -32,7 +40,8 @@ pub(crate) fn held_off(before: Option<&Backoff>, now: DateTime<Utc>, text: &str,
         failures: before.map_or(0, |backoff| backoff.failures),
         text: Arc::from(text),
         uncertain: before.is_some_and(|backoff| backoff.uncertain),
-        forbidden: before.map_or(0, |backoff| backoff.forbidden),
+        start_forbidden: before.and_then(|backoff| backoff.start_forbidden),
+        deletion_forbidden: before.and_then(|backoff| backoff.deletion_forbidden),
     }
 }
 

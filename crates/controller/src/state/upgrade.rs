@@ -21,12 +21,12 @@ use resolve::origin::Origin;
 use resolve::spec::ResolvedSpec;
 use rollout::{Attempt, OperationKind, Phase};
 
-use crate::apply::{Retry, WriteError, WriteErrorKind, WriteResult};
+use crate::apply::{WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
 use crate::state::backoff::{
-    BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, held_off,
+    BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, held_off, note_forbidden,
 };
 use crate::state::operation_limit::OperationLimit;
 
@@ -383,14 +383,19 @@ impl UpgradeEntry {
         }
     }
 
-    /// Records that a creation failed. If it is forbidden again and again, a human must act.
-    pub fn fail_to_create(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, error: &WriteError) {
-        let forbidden = self.backoff.get(cluster).map_or(0, |backoff| backoff.forbidden);
+    /// Records that a work could not be created or changed. If that stays forbidden, a human must act.
+    pub fn fail_to_start(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, error: &WriteError) {
         self.fail(cluster, now, error);
-        if error.retry() == Retry::OncePermitted
-            && let Some(backoff) = self.backoff.get_mut(cluster)
-        {
-            backoff.forbidden = forbidden + 1;
+        if let Some(backoff) = self.backoff.get_mut(cluster) {
+            note_forbidden(&mut backoff.start_forbidden, now, error);
+        }
+    }
+
+    /// The same for a work that could not be deleted.
+    pub fn fail_to_delete(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, error: &WriteError) {
+        self.fail(cluster, now, error);
+        if let Some(backoff) = self.backoff.get_mut(cluster) {
+            note_forbidden(&mut backoff.deletion_forbidden, now, error);
         }
     }
 

@@ -19,14 +19,14 @@ pub(super) fn merge(live: &Value, config: &Value, typing: Typing<'_>) -> Value {
             live.clone()
         }
         (Value::Object(live), Value::Object(map)) if matches!(typing.shape(config), Shape::Map) => {
-            let mut merged: Map<String, Value> = live.clone();
-            for (name, value) in map {
-                let value = match live.get(name) {
-                    Some(have) => merge(have, value, typing.field(name)),
-                    None => value.clone(),
-                };
-                merged.insert(name.clone(), value);
-            }
+            let both = |name: &String, have: &Value| match map.get(name) {
+                Some(value) => merge(have, value, typing.field(name)),
+                None => have.clone(),
+            };
+            let kept = live.iter().map(|(name, have)| (name.clone(), both(name, have)));
+            let mut merged: Map<String, Value> = kept.collect();
+            let added = map.iter().filter(|(name, _)| !live.contains_key(*name));
+            merged.extend(added.map(|(name, value)| (name.clone(), value.clone())));
             Value::Object(merged)
         }
         (Value::Array(live), Value::Array(items)) => match typing.shape(config) {

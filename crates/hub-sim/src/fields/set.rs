@@ -67,15 +67,27 @@ impl FieldSet {
     /// Paths in either.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        if other.is_empty() {
+        if other.is_subset(self) {
             return self.clone();
         }
+        if self.is_empty() {
+            return other.clone();
+        }
         self.0.iter().chain(other.0.iter()).cloned().collect()
+    }
+
+    /// Whether every path is in the other set.
+    #[must_use]
+    pub fn is_subset(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.iter().all(|path| other.has(path))
     }
 
     /// The paths for which `keep` is true.
     #[must_use]
     pub fn filter(&self, keep: impl Fn(&str) -> bool) -> Self {
+        if self.iter().all(&keep) {
+            return self.clone();
+        }
         Self(self.0.iter().filter(|path| keep(path)).cloned().collect())
     }
 

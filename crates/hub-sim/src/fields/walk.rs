@@ -1,7 +1,7 @@
 //! Walks through objects by the merge rules of their schema: which fields an object has, what differs between two objects, and
 //! what is left of one when fields are removed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -57,9 +57,13 @@ struct CompareWalk {
 
 impl CompareWalk {
     fn at(&mut self, before: Option<&Value>, after: Option<&Value>, typing: Typing<'_>, path: &str) {
-        if before.is_some() && before == after {
-            return;
+        if before.is_none() || before != after {
+            self.differing(before, after, typing, path);
         }
+    }
+
+    /// The same for values that differ.
+    fn differing(&mut self, before: Option<&Value>, after: Option<&Value>, typing: Typing<'_>, path: &str) {
         let both_empty = before.is_none_or(is_empty) && after.is_none_or(is_empty);
         let shaping = after.filter(|value| !value.is_null()).or(before);
         let shape = shaping.map_or(Shape::Leaf, |value| typing.shape(value));
@@ -70,10 +74,9 @@ impl CompareWalk {
                         before.and_then(|map| map.get(name)),
                         after.and_then(|map| map.get(name)),
                     );
-                    if one == two {
-                        continue;
+                    if one != two {
+                        self.differing(one, two, typing.field(name), &step(path, "f:", name));
                     }
-                    self.at(one, two, typing.field(name), &step(path, "f:", name));
                 }
             }
             Shape::List(kind) if !both_empty => {
@@ -89,10 +92,8 @@ impl CompareWalk {
                 }
             }
             _ => {
-                if let (Some(one), Some(two)) = (before, after) {
-                    if one != two {
-                        self.modified.push(path.into());
-                    }
+                if before.is_some() && after.is_some() {
+                    self.modified.push(path.into());
                     return;
                 }
             }
@@ -146,13 +147,19 @@ fn collect(value: &Value, typing: Typing<'_>, path: &str, out: &mut Vec<Arc<str>
 /// Makes members of all declared fields above the members of a set.
 pub(super) fn with_named_parents(set: &FieldSet, typing: Typing<'_>) -> FieldSet {
     let mut paths: Vec<Arc<str>> = set.iter().map(Arc::from).collect();
+    let mut last = "";
     for path in set.iter() {
         let (mut at, mut from) = (typing, 0);
         for part in path.split(STEP) {
             let end = from + part.len();
             if let Some(name) = part.strip_prefix("f:") {
-                if end < path.len() && at.declares(name) {
-                    paths.push(path[..end].into());
+                // What is above the path before is there already.
+                let above = &path[..end];
+                let is_known = last
+                    .strip_prefix(above)
+                    .is_some_and(|rest| rest.starts_with(STEP));
+                if end < path.len() && !is_known && at.declares(name) {
+                    paths.push(above.into());
                 }
                 at = at.field(name);
             } else {
@@ -160,6 +167,7 @@ pub(super) fn with_named_parents(set: &FieldSet, typing: Typing<'_>) -> FieldSet
             }
             from = end + STEP.len_utf8();
         }
+        last = path;
     }
     paths.into_iter().collect()
 }
@@ -221,9 +229,15 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn names<'a>(one: Option<&'a Value>, two: Option<&'a Value>) -> BTreeSet<&'a String> {
-    let maps = [one, two].into_iter().flatten().filter_map(Value::as_object);
-    maps.flat_map(Map::keys).collect()
+/// The names of the fields of both, each once. Their order does not matter.
+fn names<'a>(one: Option<&'a Value>, two: Option<&'a Value>) -> impl Iterator<Item = &'a String> {
+    let [one, two] = [one, two].map(|value| value.and_then(Value::as_object));
+    let in_one = move |name: &&String| one.is_some_and(|map| map.contains_key(*name));
+    let only_in_two = two
+        .into_iter()
+        .flat_map(Map::keys)
+        .filter(move |name| !in_one(name));
+    one.into_iter().flat_map(Map::keys).chain(only_in_two)
 }
 
 /// The items of a list with their steps, each step once.
@@ -250,12 +264,11 @@ pub(super) fn item_step(item: &Value, kind: &ListKind, typing: Typing<'_>) -> Op
         ListKind::Set => Some(format!("v:{item}")),
         ListKind::Keyed(keys) => {
             let typing = typing.item();
-            let value = |key: &str| item.get(key).or_else(|| typing.default_of(key)).cloned();
-            let pairs: Map<String, Value> = keys
-                .iter()
-                .filter_map(|key| Some((key.clone(), value(key)?)))
-                .collect();
-            (!pairs.is_empty()).then(|| format!("k:{}", Value::Object(pairs)))
+            let value = |key: &str| item.get(key).or_else(|| typing.default_of(key));
+            let pairs = keys.iter().filter_map(|key| Some((key, value(key)?)));
+            let pairs: BTreeMap<&String, &Value> = pairs.collect();
+            let json = serde_json::to_string(&pairs).ok()?;
+            (!pairs.is_empty()).then(|| ["k:", &json].concat())
         }
     }
 }

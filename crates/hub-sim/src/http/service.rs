@@ -103,8 +103,7 @@ impl Service {
         *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let date = self.hub.now().format("%a, %d %b %Y %H:%M:%S GMT").to_string();
-        if let Ok(date) = HeaderValue::from_str(&date) {
+        if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(self.hub.now().into())) {
             headers.insert(DATE, date);
         }
         for warning in warnings {

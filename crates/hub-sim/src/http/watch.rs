@@ -17,7 +17,7 @@ use crate::news::News;
 use crate::object::Object;
 use crate::selector::Selector;
 use crate::state::KindId;
-use crate::store::{Change, ChangeKind};
+use crate::store::{Change, ChangeKind, Collection};
 
 /// Bookmarks come at least this often to those who asked for them.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
@@ -39,6 +39,8 @@ pub(super) struct Watch {
     form: Form,
     /// Changes up to this revision were sent.
     revision: u64,
+    /// Whether it has waited since it last looked, and would have been told of any change of its kind.
+    has_waited: bool,
     news: News,
     bookmarks: bool,
     next_bookmark: Instant,
@@ -59,7 +61,7 @@ impl Watch {
         form: Form,
         behind: u64,
     ) -> Result<Self, ApiError> {
-        let news = hub.subscribe();
+        let news = hub.subscribe_to(id);
         query.check_begin(true)?;
         query.count("limit")?;
         let timeout = query.count("timeoutSeconds")?;
@@ -74,6 +76,7 @@ impl Watch {
             selector: selector(hub, id, place, query)?,
             form,
             revision: 0,
+            has_waited: false,
             news,
             bookmarks: query.flag("allowWatchBookmarks"),
             next_bookmark: now + BOOKMARK_INTERVAL,
@@ -140,6 +143,7 @@ impl Watch {
         if let Some(line) = self.initial_end.take() {
             return Some(line);
         }
+        self.has_waited = false;
         loop {
             if self.is_over {
                 return None;
@@ -154,12 +158,14 @@ impl Watch {
             } else {
                 self.ends
             };
+            self.has_waited = true;
             tokio::select! {
                 biased;
                 () = self.news.changed() => {}
                 () = tokio::time::sleep_until(self.ends) => return None,
                 () = tokio::time::sleep_until(bookmark) => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                    self.catch_up();
                     return Some(self.bookmark(None));
                 }
             }
@@ -176,14 +182,34 @@ impl Watch {
         }
     }
 
+    /// The revision up to which there is nothing that was not seen.
+    fn seen(&self, collection: &Collection) -> u64 {
+        if self.has_waited {
+            collection.from_there(self.revision)
+        } else {
+            self.revision
+        }
+    }
+
+    /// Counts changes of other kinds as seen.
+    fn catch_up(&mut self) {
+        self.revision = self.hub.read(|state| {
+            let collection = state.collection(self.id);
+            let changes = collection.changes_after(self.seen(collection));
+            match changes.map(|mut changes| changes.next().is_none()) {
+                Ok(true) => state.revision(),
+                _ => self.revision,
+            }
+        });
+    }
+
     /// The events of the next changes, and whether these are all.
     fn batch(&mut self) -> (String, bool) {
         // The texts are made without the lock of the hub.
         let found = self.hub.read(|state| {
-            let changes = state
-                .collection(self.id)
-                .changes_after(self.revision)
-                .map_err(|_| state.revision())?;
+            let collection = state.collection(self.id);
+            let changes = collection.changes_after(self.seen(collection));
+            let changes = changes.map_err(|_| state.revision())?;
             Ok::<_, u64>((
                 changes.take(BATCH).cloned().collect::<Vec<Change>>(),
                 state.revision(),
@@ -192,6 +218,7 @@ impl Watch {
         match found {
             Ok((changes, revision)) => {
                 let mut lines = String::new();
+                self.has_waited = false;
                 for change in &changes {
                     if lines.len() > BATCH_BYTES {
                         return (lines, false);
@@ -262,5 +289,5 @@ impl Watch {
 }
 
 fn event_line(kind: &str, object: &str) -> String {
-    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+    ["{\"type\":\"", kind, "\",\"object\":", object, "}\n"].concat()
 }

@@ -209,7 +209,12 @@ impl Schema {
 
     fn check_text(&self, text: &str, path: &Path<'_>, causes: &mut Vec<Cause>) {
         let limits = &self.limits;
-        let length = text.chars().count() as u64;
+        let is_limited = limits.max_length.is_some() || limits.min_length.is_some();
+        let length = if is_limited {
+            text.chars().count() as u64
+        } else {
+            0
+        };
         let shown = || Value::from(text).to_string();
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let text = format!("Too long: may not be more than {most} bytes");

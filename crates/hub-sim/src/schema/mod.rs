@@ -62,6 +62,10 @@ pub struct Schema {
     pub(crate) rules: Vec<rules::Rule>,
     /// Whether there is a rule here or below.
     pub(crate) has_rules: bool,
+    /// Whether there is a default here or below.
+    pub(crate) has_defaults: bool,
+    /// Whether there is an embedded object here or below.
+    pub(crate) has_embedded: bool,
 }
 
 /// What a value must satisfy besides its type.
@@ -105,6 +109,8 @@ impl Default for Schema {
             any_of: false,
             rules: Vec::new(),
             has_rules: false,
+            has_defaults: false,
+            has_embedded: false,
         }
     }
 }
@@ -163,13 +169,21 @@ impl Schema {
             any_of: openapi.get("anyOf").is_some(),
             rules: rules::Rule::parse_all(openapi),
             has_rules: false,
+            has_defaults: false,
+            has_embedded: false,
         };
-        let below = schema
-            .properties
-            .values()
-            .chain(schema.additional.as_deref())
-            .chain(schema.items.as_deref());
-        schema.has_rules = !schema.rules.is_empty() || below.into_iter().any(|schema| schema.has_rules);
+        let below = || {
+            schema
+                .properties
+                .values()
+                .chain(schema.additional.as_deref())
+                .chain(schema.items.as_deref())
+        };
+        let has_rules = !schema.rules.is_empty() || below().any(|schema| schema.has_rules);
+        let has_defaults = schema.default.is_some() || below().any(|schema| schema.has_defaults);
+        let has_embedded = schema.embedded || below().any(|schema| schema.has_embedded);
+        (schema.has_rules, schema.has_defaults, schema.has_embedded) =
+            (has_rules, has_defaults, has_embedded);
         if schema.embedded {
             schema.add_object_fields();
         }

@@ -37,18 +37,21 @@ impl Schema {
     fn prune_at(&self, value: &mut Value, path: &Path<'_>, removed: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
-                map.retain(|name, value| {
+                let mut has_unknown = false;
+                for (name, value) in map.iter_mut() {
                     let at = Path::Field(path, name);
                     match self.field(name) {
                         Some(schema) => schema.prune_at(value, &at, removed),
                         None if self.preserve_unknown => {}
                         None => {
                             removed.push(at.to_string());
-                            return false;
+                            has_unknown = true;
                         }
                     }
-                    true
-                });
+                }
+                if has_unknown {
+                    map.retain(|name, _| self.field(name).is_some());
+                }
             }
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
@@ -62,6 +65,9 @@ impl Schema {
 
     /// Adds the defaults of absent fields. A `null` of a field that may not be null counts as absent.
     pub fn fill_defaults(&self, value: &mut Value) {
+        if !self.has_defaults {
+            return;
+        }
         match value {
             Value::Object(map) => {
                 for (name, schema) in &self.properties {
@@ -93,11 +99,13 @@ impl Schema {
     pub fn drop_nulls(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
-                map.retain(|name, value| match self.properties.get(name) {
-                    Some(schema) if value.is_null() => schema.nullable,
-                    _ => true,
-                });
-                for (name, value) in map.iter_mut() {
+                if map.values().any(Value::is_null) {
+                    map.retain(|name, value| match self.properties.get(name) {
+                        Some(schema) if value.is_null() => schema.nullable,
+                        _ => true,
+                    });
+                }
+                for (name, value) in map.iter_mut().filter(|(_, value)| is_nested(value)) {
                     if let Some(schema) = self.field(name) {
                         schema.drop_nulls(value);
                     }
@@ -123,6 +131,9 @@ impl Schema {
     }
 
     fn tidy_embedded(&self, value: &mut Value) {
+        if !self.has_embedded {
+            return;
+        }
         match value {
             Value::Object(map) => {
                 for (name, value) in map.iter_mut() {
@@ -155,6 +166,10 @@ impl Schema {
             }
         }
     }
+}
+
+fn is_nested(value: &Value) -> bool {
+    matches!(value, Value::Object(_) | Value::Array(_))
 }
 
 fn tidy(object: &mut Value) {

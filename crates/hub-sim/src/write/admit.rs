@@ -34,11 +34,16 @@ pub(super) fn keep_server_fields(kind: &Kind, live: &Value, next: &mut Value, su
     set_or_remove(next, "kind", Some(kind.kind.clone().into()));
     if subresource == "status" {
         let status = next.as_object_mut().and_then(|next| next.remove("status"));
-        let fields = live.as_object().into_iter().flatten();
-        let kept = fields.filter(|(field, _)| *field != "status");
-        *next = kept
-            .map(|(field, value)| (field.clone(), value.clone()))
-            .collect();
+        let (Some(fields), Some(kept)) = (next.as_object_mut(), live.as_object()) else {
+            return;
+        };
+        fields.retain(|field, _| kept.contains_key(field));
+        for (field, value) in kept.iter().filter(|(field, _)| *field != "status") {
+            // What is as it was needs no copy.
+            if fields.get(field) != Some(value) {
+                fields.insert(field.clone(), value.clone());
+            }
+        }
         set_or_remove(next, "status", status);
         return;
     }
@@ -83,9 +88,14 @@ fn counted(object: &Value) -> Vec<(&String, &Value)> {
 
 fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
     if let Some(map) = object.as_object_mut() {
-        match value {
-            Some(value) => map.insert(field.to_owned(), value),
-            None => map.remove(field),
-        };
+        match (value, map.get_mut(field)) {
+            (Some(value), Some(have)) => *have = value,
+            (Some(value), None) => {
+                map.insert(field.to_owned(), value);
+            }
+            (None, _) => {
+                map.remove(field);
+            }
+        }
     }
 }

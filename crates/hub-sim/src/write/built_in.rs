@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{metadata, text};
+use crate::json::At as _;
 use crate::kind::Kind;
 use crate::schema::{Cause, CauseKind};
 
@@ -14,7 +15,10 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
     }
     // Their own check of a change includes the check of a new object.
     if live.is_some() && kind.group.is_empty() {
-        causes.extend(metadata::metadata_causes(object));
+        causes.extend(metadata::metadata_causes(
+            object,
+            &metadata::common_causes(object),
+        ));
         causes.extend(core_finalizer_causes(object));
     }
     if kind.kind == "Event" && live.is_none() {
@@ -62,7 +66,7 @@ fn data_cause(kind: &Kind, object: &Value) -> Option<Cause> {
 /// Finalizers of the core group must have a domain.
 fn core_finalizer_causes(object: &Value) -> Vec<Cause> {
     const WHY: &str = "name is neither a standard finalizer name nor is it fully qualified";
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let finalizers = object.at("/metadata/finalizers").and_then(Value::as_array);
     let names = finalizers
         .into_iter()
         .flatten()

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Writer;
 use super::read::metadata;
 use crate::error::ApiError;
+use crate::json::At as _;
 use crate::object::Object;
 use crate::schema::CauseKind;
 
@@ -161,7 +162,7 @@ impl Writer<'_> {
 /// The finalizers of an object whose deletion is requested with this propagation policy.
 fn finalizers_after(object: &Value, policy: Option<&str>) -> Vec<Value> {
     const OURS: [&str; 2] = ["orphan", "foregroundDeletion"];
-    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let list = object.at("/metadata/finalizers").and_then(Value::as_array);
     let mut finalizers = list.cloned().unwrap_or_default();
     let wanted = match policy {
         Some("Foreground") => Some("foregroundDeletion"),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::json::At as _;
 use crate::schema::{Cause, CauseKind};
 
 pub(super) const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -38,10 +39,10 @@ fn is_bounded(text: &str, at_ends: impl Fn(u8) -> bool, within: impl Fn(u8) -> b
     }
 }
 
-/// What is wrong with labels, annotations, owners and finalizers.
-pub(super) fn metadata_causes(object: &Value) -> Vec<Cause> {
-    let mut causes = common_causes(object);
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+/// What is wrong with labels, annotations, owners and finalizers. `common`: what [`common_causes`] has found.
+pub(super) fn metadata_causes(object: &Value, common: &[Cause]) -> Vec<Cause> {
+    let mut causes = common.to_vec();
+    let finalizers = object.at("/metadata/finalizers").and_then(Value::as_array);
     for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
         causes.extend(qualified_name_problem(finalizer).map(|why| {
             let text = format!("Invalid value: {}: {why}", Value::from(finalizer));
@@ -54,7 +55,7 @@ pub(super) fn metadata_causes(object: &Value) -> Vec<Cause> {
 /// What is wrong with labels, annotations and owners.
 pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels = object.at("/metadata/labels").and_then(Value::as_object);
     for (name, value) in labels.into_iter().flatten() {
         if let Some(why) = qualified_name_problem(name) {
             let text = format!("Invalid value: {}: {why}", Value::from(name.as_str()));
@@ -70,9 +71,7 @@ pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
         }
     }
     causes.extend(annotation_causes(object));
-    let owners = object
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
+    let owners = object.at("/metadata/ownerReferences").and_then(Value::as_array);
     for owner in owners.into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             let value = owner.get(field).and_then(Value::as_str);
@@ -89,7 +88,7 @@ pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
 
 /// What is wrong with annotations: their names, whose case does not matter, and the size of all together.
 fn annotation_causes(object: &Value) -> Vec<Cause> {
-    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    let annotations = object.at("/metadata/annotations").and_then(Value::as_object);
     let (mut causes, mut size) = (Vec::new(), 0);
     for (name, value) in annotations.into_iter().flatten() {
         size += name.len() + value.as_str().unwrap_or_default().len();

@@ -19,6 +19,7 @@ pub(crate) use self::delete::{DeleteOptions, Deleted};
 pub(crate) use self::patch::PatchKind;
 use crate::error::ApiError;
 use crate::fields::{FieldSet, Manager, Managers, Operation, Rules};
+use crate::json::At as _;
 use crate::kind::Kind;
 use crate::object::{Key, Object, key};
 use crate::schema::Typing;
@@ -135,10 +136,7 @@ impl Writer<'_> {
 
 /// The text at a JSON pointer; empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    object.at(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A uid that was given for an object with another one.

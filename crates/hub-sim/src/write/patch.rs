@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{FieldValidation, Writer, Written, strategic, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
+use crate::json::At as _;
 
 /// The operations of a JSON patch.
 const MOST_OPERATIONS: usize = 10_000;
@@ -42,7 +43,7 @@ impl Writer<'_> {
         };
         // Managers that a patch does not name stay out of it.
         let before = live.value();
-        let names_managers = patch == PatchKind::Json || body.pointer("/metadata/managedFields").is_some();
+        let names_managers = patch == PatchKind::Json || body.at("/metadata/managedFields").is_some();
         let mut next = if names_managers {
             live.full_value()
         } else {
@@ -116,7 +117,7 @@ impl Writer<'_> {
             )));
         }
         if config
-            .pointer("/metadata/managedFields")
+            .at("/metadata/managedFields")
             .is_some_and(|list| !list.is_null())
         {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));

@@ -90,13 +90,17 @@ impl Writer<'_> {
     fn type_error(&self, object: &Value) -> Option<String> {
         let fields = object.as_object().into_iter().flatten();
         let mut found = fields.filter_map(|(name, value)| {
+            if self.kind.is_custom && name != "metadata" {
+                return None;
+            }
             let schema = self.kind.schema.field(name)?;
+            // Nearly all objects are right, and need no path.
+            schema.type_error(value, &Path::Root)?;
             let path = match (name.as_str(), self.kind.is_custom) {
                 ("metadata", true) => Cow::from("ObjectMeta"),
                 ("metadata", false) => "ObjectMeta.metadata".into(),
-                (_, true) => return None,
                 ("spec", false) => format!("{}Spec.spec", self.kind.kind).into(),
-                (name, false) => format!("{}.{name}", self.kind.kind).into(),
+                (name, _) => format!("{}.{name}", self.kind.kind).into(),
             };
             schema.type_error(value, &Path::Field(&Path::Root, &path))
         });

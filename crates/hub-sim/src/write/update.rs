@@ -8,6 +8,7 @@ use super::create::{is_reset, take_managed_fields};
 use super::{Writer, Written, admit, text, validate, wrong_uid};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
+use crate::json::At as _;
 use crate::object::{Object, key};
 use crate::schema::{Cause, CauseKind};
 
@@ -96,7 +97,7 @@ impl Writer<'_> {
         let is_unchanged = next == *before && is_as_stored;
         let is_released = live.is_deleting
             && next
-                .pointer("/metadata/finalizers")
+                .at("/metadata/finalizers")
                 .and_then(Value::as_array)
                 .is_none_or(Vec::is_empty)
             && !self.is_namespace_with_finalizers(&next);
@@ -123,7 +124,7 @@ impl Writer<'_> {
 
     /// A namespace is also held by the finalizer in its spec.
     fn is_namespace_with_finalizers(&self, next: &Value) -> bool {
-        let list = next.pointer("/spec/finalizers").and_then(Value::as_array);
+        let list = next.at("/spec/finalizers").and_then(Value::as_array);
         self.kind.is_namespace() && list.is_some_and(|list| !list.is_empty())
     }
 

@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::metadata::{LABEL, SUBDOMAIN, common_causes, matches, metadata_causes};
 use super::{built_in, text};
 use crate::error::ApiError;
+use crate::json::At as _;
 use crate::kind::Kind;
 use crate::schema::{Cause, CauseKind};
 
 /// Checks an object that is created.
 pub(super) fn new_object(kind: &Kind, name: &str, object: &Value) -> Result<(), ApiError> {
     let mut causes = name_causes(kind, object);
-    causes.extend(metadata_causes(object));
+    causes.extend(metadata_causes(object, &common_causes(object)));
     if kind.is_custom {
         causes.extend(kind.schema.check(object));
     } else {
@@ -32,9 +33,10 @@ pub(super) fn changed_object(
     live: &Value,
     subresource: &str,
 ) -> Result<(), ApiError> {
-    let mut causes = metadata_causes(object);
+    let common = common_causes(object);
+    let mut causes = metadata_causes(object, &common);
     // Once for all kinds, once for each.
-    let found = change_causes(object, live);
+    let found = change_causes(object, live, common);
     causes.extend(found.iter().cloned());
     causes.extend(found);
     if !kind.is_custom {
@@ -121,7 +123,7 @@ fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
 }
 
 /// What a change may not do.
-fn change_causes(object: &Value, live: &Value) -> Vec<Cause> {
+fn change_causes(object: &Value, live: &Value, common: Vec<Cause>) -> Vec<Cause> {
     let mut causes: Vec<Cause> = finalizer_causes(live, object).into_iter().collect();
     for field in [
         "name",
@@ -138,7 +140,7 @@ fn change_causes(object: &Value, live: &Value) -> Vec<Cause> {
             causes.push(Cause::new(&format!("metadata.{field}"), CauseKind::Invalid, text));
         }
     }
-    causes.extend(common_causes(object));
+    causes.extend(common);
     causes
 }
 
@@ -164,7 +166,7 @@ fn finalizer_causes(live: &Value, next: &Value) -> Option<Cause> {
 
 fn added_finalizers(live: &Value, next: &Value) -> Vec<String> {
     let of = |object: &Value| -> Vec<String> {
-        let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let list = object.at("/metadata/finalizers").and_then(Value::as_array);
         list.into_iter()
             .flatten()
             .filter_map(|item| Some(item.as_str()?.to_owned()))

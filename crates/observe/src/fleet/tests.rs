@@ -6,7 +6,7 @@ use super::*;
 use crate::fixture::{TestUpgrade, upgrade};
 use crate::index::Change;
 use crate::testing::{claimed, finished, index, reporting, work};
-use crate::writes::{BlockerKind, LASTING_AFTER, LastReading, RunningWrites, Unsettled};
+use crate::writes::{BlockerKind, Forbidden, LastReading, RunningWrites, Unsettled};
 
 fn observed(entry: &TestUpgrade, index: &mut Index) -> Fleet {
     entry.observe(&[], index, at(0)).fleet
@@ -168,12 +168,19 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
         starting: true,
     };
     entry.running.insert(Arc::clone(&name), writes);
+    let until = |second| {
+        Some(Forbidden {
+            first: at(0),
+            last: at(second),
+        })
+    };
     let backoff = Backoff {
         until: at(5),
         failures: 7,
         text: Arc::from("forbidden"),
         uncertain: false,
-        forbidden: LASTING_AFTER,
+        start_forbidden: until(60),
+        deletion_forbidden: until(59),
     };
     entry.backoff.insert(Arc::clone(&name), backoff);
     let unsettled = [Step::Platform, Step::Operators].map(|step| Unsettled {
@@ -195,8 +202,13 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
     assert_eq!(cluster.busy, Some(Busy::Starting));
     let backoff = cluster.backoff.clone().unwrap();
     assert_eq!(
-        (backoff.until, &*backoff.error, backoff.lasting),
-        (at(5), "forbidden", true)
+        (
+            backoff.until,
+            &*backoff.error,
+            backoff.lasting,
+            backoff.deletion_lasting
+        ),
+        (at(5), "forbidden", true, false)
     );
     assert_eq!(
         (cluster.unsettled, cluster.late),
@@ -328,3 +340,44 @@ const ALL_ANNOTATIONS: [&str; 4] = [
     api::names::ANNOTATION_STEP_HASH,
     api::names::ANNOTATION_TARGET_VERSION,
 ];
+
+#[test]
+fn a_work_older_than_its_cluster_is_of_an_earlier_life_unless_a_record_tells_of_its_attempt() {
+    let mut index = index(&[]);
+    let mut registered = crate::testing::cluster("a");
+    registered.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
+    index.cluster(&Change::Applied(registered.clone()));
+    let mut entry = upgrade("mine", &["a"], &index);
+    let step = |entry: &TestUpgrade, index: &mut Index| {
+        let fleet = observed(entry, index);
+        one(&fleet, "a").step_work(Step::Platform).clone()
+    };
+    let mut seen = work("a", Step::Platform, "mine", 5);
+    seen.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
+    index.work(&Change::Applied(seen.clone()), at(0));
+    assert!(step(&entry, &mut index).ours().is_some(), "of this registration");
+    seen.metadata.creation_timestamp = created("2026-05-28T10:59:59Z");
+    index.work(&Change::Applied(seen), at(0));
+    for is_unconfirmed in [false, true] {
+        if is_unconfirmed {
+            index.cluster(&Change::Deleted(registered.clone()));
+            index.cluster(&Change::Applied(registered.clone()));
+        }
+        entry.rows.clear();
+        assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
+        entry.note("a", record(Phase::Pending).retry("~"));
+        assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
+        entry.write();
+        let told = step(&entry, &mut index);
+        assert_eq!(told.ours().is_none(), is_unconfirmed, "a leftover by the row");
+        assert_eq!(matches!(told, StepWork::Former(_)), is_unconfirmed);
+        entry.note("a", record(Phase::Partial));
+        let same = step(&entry, &mut index);
+        assert_eq!(same == StepWork::Unconfirmed, is_unconfirmed, "{same:?}");
+        assert_eq!(same.ours().is_none(), is_unconfirmed);
+    }
+}
+
+fn created<T: serde::de::DeserializeOwned>(at: &str) -> Option<T> {
+    serde_json::from_value(serde_json::json!(at)).unwrap()
+}

@@ -28,6 +28,8 @@ pub struct WorkView {
     pub uid: Arc<str>,
     /// Resource version as a number; a lower one never replaces a higher one.
     pub version: u64,
+    /// When the object was created, by the hub's clock.
+    pub created: Option<DateTime<Utc>>,
     /// UID of the upgrade that owns it.
     pub upgrade: Arc<str>,
     /// `namespace/name` of the upgrade that owns it, from its annotation.
@@ -162,6 +164,7 @@ impl WorkView {
                 .as_deref()
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0),
+            created,
             upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
             owner: pool.share(note(ANNOTATION_OWNER)),
             step,

@@ -50,6 +50,7 @@ impl Checker<'_> {
             let unknown = matches!(
                 slot,
                 StepWork::Unconfirmed
+                    | StepWork::Former(_)
                     | StepWork::Unreadable {
                         terminating: false,
                         ..
@@ -154,7 +155,10 @@ impl Checker<'_> {
             StepWork::Foreign { retry_at }
             | StepWork::ForeignTerminating { retry_at }
             | StepWork::Refused { retry_at, .. } => *retry_at <= self.now,
-            StepWork::Rival { .. } | StepWork::Unreadable { .. } | StepWork::Unconfirmed => false,
+            StepWork::Rival { .. }
+            | StepWork::Unreadable { .. }
+            | StepWork::Unconfirmed
+            | StepWork::Former(_) => false,
         };
         if !free {
             let text = format!(
@@ -241,7 +245,10 @@ impl Checker<'_> {
     fn check_announced(&mut self, cluster: &Cluster, state: &ClusterState, attempt: &Attempt) {
         let first = || {
             let mut works = Step::ALL.into_iter().filter_map(|step| live(cluster, step));
-            attempt.retry.is_empty() && works.all(|work| work.attempt == *attempt)
+            let mut all = cluster.works.iter();
+            attempt.retry.is_empty()
+                && works.all(|work| work.attempt == *attempt)
+                && !all.any(|work| matches!(work, StepWork::Former(_)))
         };
         let announced = cluster
             .written

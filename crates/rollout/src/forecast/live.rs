@@ -70,7 +70,9 @@ impl<'a> LiveFleet<'a> {
                     StepWork::Foreign { retry_at } | StepWork::Refused { retry_at, .. } => {
                         *retry_at = now + NEVER;
                     }
-                    StepWork::ForeignTerminating { .. } | StepWork::Rival { terminating: true } => {
+                    StepWork::ForeignTerminating { .. }
+                    | StepWork::Rival { terminating: true }
+                    | StepWork::Former(_) => {
                         *work = StepWork::Absent;
                     }
                     StepWork::Ours(ours) if ours.terminating => *work = StepWork::Absent,

@@ -84,6 +84,15 @@ impl Cluster {
         self.unread_work().filter(|step| *step != Step::PostAction)
     }
 
+    /// The first step whose work is from before the cluster was registered anew and is still to be read. It holds no slot.
+    #[must_use]
+    pub fn former_step(&self) -> Option<Step> {
+        let mut steps = Step::ALL.into_iter();
+        let step = steps.find(|step| matches!(self.step_work(*step), StepWork::Former(_)));
+        // Until then nothing begins.
+        step.filter(|_| self.written.is_some())
+    }
+
     /// True when another upgrade or a work of somebody else is in the way. So the cluster may go on as soon as another
     /// upgrade changes or a work is gone.
     #[must_use]
@@ -187,8 +196,10 @@ pub struct ClusterBackoff {
     pub until: DateTime<Utc>,
     /// The text of the last error.
     pub error: Arc<str>,
-    /// True when the hub has forbidden the write for so long that only a human can change it.
+    /// True when the hub has forbidden to create or change a work for so long that only a human can change it.
     pub lasting: bool,
+    /// The same for the deletion of a work.
+    pub deletion_lasting: bool,
 }
 
 /// The work of a step in the cluster's namespace, as far as is known.
@@ -214,6 +225,9 @@ pub enum StepWork {
     /// A work of this upgrade that was seen before its cluster was registered anew. It is probably gone, and it must be
     /// read before it counts.
     Unconfirmed,
+    /// A work of this upgrade that is older than the present registration of its cluster, and of whose attempt no record tells.
+    /// The cluster begins another attempt. Once that is written, the work is read: if it is still there, it is a leftover.
+    Former(Arc<Work>),
     /// A work that belongs to no upgrade, found because the hub rejected a creation. The creation is not retried before
     /// `retry_at`.
     Foreign {
@@ -252,6 +266,7 @@ impl StepWork {
             || matches!(
                 self,
                 StepWork::Unconfirmed
+                    | StepWork::Former(_)
                     | StepWork::Unreadable {
                         terminating: false,
                         ..

@@ -21,17 +21,16 @@ pub const LEAVE_DEBOUNCE: TimeDelta = TimeDelta::seconds(5);
 /// trusted differ by less, and so do two readings of one that is not.
 pub(crate) const TOLERATED_LEAD: TimeDelta = TimeDelta::minutes(1);
 
-/// True when operations may rely on the record's attempt: it is written, or there are at most works of a first attempt.
+/// True when operations may rely on the record's attempt: it is written, or there are at most works of a first attempt. Works
+/// from before the cluster was registered anew are leftovers as soon as a row says of which attempt they are not.
 pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
     match cluster.written.as_deref() {
         Some(written) => written.attempt == record.attempt,
         None => {
             record.attempt.retry.is_empty()
-                && Step::ALL.into_iter().all(|step| {
-                    cluster
-                        .step_work(step)
-                        .ours()
-                        .is_none_or(|work| work.attempt == record.attempt)
+                && Step::ALL.into_iter().all(|step| match cluster.step_work(step) {
+                    StepWork::Former(_) => false,
+                    slot => slot.ours().is_none_or(|work| work.attempt == record.attempt),
                 })
         }
     }
@@ -256,7 +255,7 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
         },
         |work| work.attempt.clone(),
     );
-    Record {
+    let record = Record {
         attempt,
         phase: Phase::Pending,
         reason: Reason::None,
@@ -267,6 +266,17 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
         stages: [None; 5],
         from_version: Arc::from(""),
         unreadable: false,
+    };
+    // What is left of its earlier life must not be taken for works of this attempt.
+    let is_back = work.is_none()
+        && cluster
+            .works
+            .iter()
+            .any(|slot| matches!(slot, StepWork::Former(_)));
+    if is_back {
+        on_new_revision(cluster, record, policy)
+    } else {
+        record
     }
 }
 
@@ -494,8 +504,11 @@ fn on_new_revision(cluster: &Cluster, mut record: Record, policy: &Policy) -> Re
     let is_taken = |record: &Record| {
         let of_a_work = Step::ALL.into_iter().any(|step| {
             let clock = record.stage(step.into()).map(|stage| stage.started);
-            matches!(cluster.step_work(step), StepWork::Ours(work)
-                if work.attempt == record.attempt && clock != Some(work.started))
+            match cluster.step_work(step) {
+                StepWork::Ours(work) => work.attempt == record.attempt && clock != Some(work.started),
+                StepWork::Former(work) => work.attempt == record.attempt,
+                _ => false,
+            }
         });
         of_a_work || written == Some(&record.attempt)
     };

@@ -102,7 +102,8 @@ pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     evaluator.out.releasing = is_releasing(cluster, &evaluator.out.record);
     if evaluator.out.next == NextStep::Nothing {
         // Also that of a step that is over: only a work that was read is deleted in the end.
-        evaluator.out.read = evaluator.out.read.or_else(|| cluster.unread_work());
+        let unread = || cluster.unread_work().or_else(|| cluster.former_step());
+        evaluator.out.read = evaluator.out.read.or_else(unread);
     }
     evaluator.out
 }

@@ -141,7 +141,15 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
 /// True when a human is needed although the phase does not say so: the hub keeps forbidding the cluster's writes, or
 /// its post-action is blocked, in which case an upgraded cluster keeps its phase.
 fn is_stuck(cluster: &Cluster, record: &Record) -> bool {
-    let forbidden = || cluster.backoff.as_ref().is_some_and(|backoff| backoff.lasting);
+    let is_over = matches!(
+        record.phase,
+        Phase::Complete | Phase::Failed | Phase::PreActionDegraded
+    );
+    // Nothing waits for the deletion of other works.
+    let is_in_the_way = record.reason == Reason::WaitingForCleanup;
+    let backoff = cluster.backoff.as_ref().filter(|_| !is_over);
+    let is_forbidden =
+        backoff.is_some_and(|backoff| backoff.lasting || (backoff.deletion_lasting && is_in_the_way));
     let blocked = || {
         let slot = cluster.step_work(Step::PostAction);
         // After a restart only the record knows about a rejection.
@@ -150,7 +158,7 @@ fn is_stuck(cluster: &Cluster, record: &Record) -> bool {
             StepWork::Foreign { .. } | StepWork::Refused { .. } | StepWork::Unreadable { .. }
         ) || record.reason == Reason::WorkRefused
     };
-    forbidden() || (record.phase == Phase::PostAction && blocked())
+    is_forbidden || (record.phase == Phase::PostAction && blocked())
 }
 
 fn stall(slots: &Slots, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]) -> StallReason {

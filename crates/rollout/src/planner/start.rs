@@ -200,7 +200,8 @@ impl ClusterEvaluator<'_> {
             }
         }
         // A cluster that waited for the slot that it holds by such a work would wait for ever.
-        if !self.way_is_free(self.cluster.unread_step().unwrap_or(step)) {
+        let unread = self.cluster.unread_step().or_else(|| self.cluster.former_step());
+        if !self.way_is_free(unread.unwrap_or(step)) {
             return;
         }
         let kept = self.keep_blocker(step);
@@ -243,6 +244,10 @@ impl ClusterEvaluator<'_> {
                 false
             }
             StepWork::Unconfirmed => {
+                self.wait_for_reading(step);
+                false
+            }
+            StepWork::Former(_) if self.cluster.written.is_some() => {
                 self.wait_for_reading(step);
                 false
             }
@@ -294,6 +299,7 @@ impl ClusterEvaluator<'_> {
             StepWork::Ours(_)
             | StepWork::Rival { .. }
             | StepWork::Unconfirmed
+            | StepWork::Former(_)
             | StepWork::ForeignTerminating { .. } => None,
         }
     }

@@ -326,6 +326,7 @@ impl FleetBuilder {
                 until: at(seconds),
                 error: Arc::from("the hub rejected the write"),
                 lasting: false,
+                deletion_lasting: false,
             });
         })
     }
@@ -345,7 +346,16 @@ impl FleetBuilder {
         self.last(|cluster| cluster.read = Some((step, at(seconds))))
     }
 
-    /// The hub keeps forbidding writes for the cluster. The next one is at this time (seconds).
+    /// The hub keeps forbidding deletions for the cluster. The next one is at this time (seconds).
+    pub fn undeletable(self, seconds: i64) -> Self {
+        self.backoff(seconds).last(|cluster| {
+            if let Some(backoff) = &mut cluster.backoff {
+                backoff.deletion_lasting = true;
+            }
+        })
+    }
+
+    /// The hub keeps forbidding creations for the cluster. The next one is at this time (seconds).
     pub fn forbidden(self, seconds: i64) -> Self {
         self.backoff(seconds).last(|cluster| {
             if let Some(backoff) = &mut cluster.backoff {

@@ -414,6 +414,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 until: *until,
                 error: Arc::from("the write failed"),
                 lasting: false,
+                deletion_lasting: false,
             }),
             unsettled,
             late,

@@ -309,4 +309,26 @@ fn creations_that_stay_forbidden_are_told_as_stalled_and_keep_their_phase() {
         let plan = planned(10, policy(), fleet.busy(Busy::Starting));
         assert_eq!(plan.outlook.moving, moving, "nor while it is tried again");
     }
+    let complete = fleet().record(record(Phase::Complete).succeeded(Stage::Platform, 0));
+    let plan = planned(10, policy(), complete.forbidden(20));
+    assert_eq!(plan.summary.blocked, 0, "it needs nothing any more");
+}
+
+#[test]
+fn deletions_that_stay_forbidden_are_told_as_stalled_while_a_step_waits_for_them() {
+    let queued = || {
+        let failed = fleet().cluster("dev1").work(Step::PreAction, work(0).failed());
+        failed.record(record(Phase::Pending).retry("again"))
+    };
+    let asked = || policy().pre_action().retry("again");
+    for (fleet, moving) in [(queued().backoff(20), true), (queued().undeletable(20), false)] {
+        let plan = planned(10, asked(), fleet.clone());
+        assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::WaitingForCleanup));
+        assert_eq!(plan.outlook.moving, moving);
+        let plan = planned(10, asked(), fleet.busy(Busy::Other));
+        assert_eq!(plan.outlook.moving, moving, "nor while it is tried again");
+    }
+    let updating = fleet().cluster("dev1").work(Step::Platform, work(0).running());
+    let updating = updating.record(record(Phase::Partial).stage(Stage::Platform, 0));
+    assert!(planned(10, policy(), updating.undeletable(20)).outlook.moving);
 }

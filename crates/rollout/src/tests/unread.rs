@@ -1,12 +1,12 @@
 //! Works that were seen before their cluster was registered anew. They must be read before they count, and may be running
-//! (`docs/design/rules.md#slots`).
+//! (`docs/design/rules.md#slots`). Those that were created before that are leftovers (`docs/design/rules.md#leavers`).
 
 use std::sync::Arc;
 
-use super::violations::refused;
+use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
-use crate::model::{Phase, Reason, Stage, Step, StepWork};
+use crate::model::{Phase, Reason, Stage, Step, StepWork, Work};
 use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, fleet, policy, record, work};
 
 fn whole() -> PolicyBuilder {
@@ -108,4 +108,69 @@ fn a_work_by_which_a_cluster_holds_a_slot_is_read_also_where_the_record_cannot_b
     }
     let read = fleet().cluster("a").record(spoiled()).cluster("b");
     assert_eq!(writes(&planned(10, one(), read)), ["create b/PreAction"]);
+}
+
+/// Its ManagedCluster was gone for a while, and its namespace stayed.
+fn back(step: Step, work: impl Into<Work>) -> FleetBuilder {
+    let former = StepWork::Former(Arc::new(work.into()));
+    fleet().cluster("a").step_work(step, former).cluster("b")
+}
+
+#[test]
+fn a_cluster_that_is_back_with_works_of_its_earlier_life_begins_another_attempt_and_holds_no_slot() {
+    for step in Step::ALL {
+        for work in [work(0), work(0).running(), work(0).succeeded()] {
+            let one = || whole().max_concurrency(1);
+            let plan = planned(10, one(), back(step, work.clone()));
+            assert_eq!(writes(&plan), ["create b/PreAction"], "{step:?}");
+            assert_eq!(stand(&plan, "a").0, Phase::Pending);
+            assert_eq!(&*record_of(&plan, "a").attempt.retry, "~");
+            assert!(plan.clusters[0].urgent, "the row comes first");
+            let plan = planned(10, one().paused(), back(step, work.clone()));
+            assert_eq!(writes(&plan), [""; 0]);
+            assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::Paused));
+            let plan = planned(10, one().deleting(), back(step, work));
+            assert_eq!(writes(&plan), [format!("delete a/{step:?} UpgradeDeleted")]);
+        }
+    }
+    let former = || back(Step::PreAction, work(0));
+    refused(ViolationKind::WorkOverwritten, 10, whole(), former(), |plan| {
+        plan.operations.push(create("a", Step::PreAction, 10));
+    });
+    refused(ViolationKind::Unannounced, 10, policy(), former(), |plan| {
+        plan.operations.push(create("a", Step::Platform, 10));
+    });
+}
+
+#[test]
+fn works_of_an_earlier_life_are_replaced_once_the_row_of_the_new_attempt_is_written() {
+    let announced = |asked: PolicyBuilder, step: Step| {
+        let plan = planned(10, asked.clone(), back(step, work(0).succeeded()));
+        let told = record_of(&plan, "a").clone();
+        let fleet = fleet().cluster("a").work(step, work(0).succeeded()).record(told);
+        writes(&planned(11, asked, fleet))
+    };
+    assert_eq!(
+        announced(whole(), Step::PreAction),
+        ["delete a/PreAction Leftover"]
+    );
+    assert_eq!(announced(whole(), Step::Platform), ["create a/PreAction"]);
+    assert_eq!(announced(policy(), Step::Platform), ["update a/Platform Retry"]);
+}
+
+/// What they report may be of the cluster as it was. It may also be a newer version than its claim shows.
+#[test]
+fn works_of_an_earlier_life_are_read_before_the_new_attempt_begins_and_hold_no_slot_meanwhile() {
+    for step in Step::ALL {
+        let former = StepWork::Former(Arc::new(work(0).into()));
+        let queued = fleet()
+            .cluster("a")
+            .step_work(step, former)
+            .record(record(Phase::Pending).retry("~"))
+            .cluster("b");
+        let plan = planned(10, whole().max_concurrency(1), queued);
+        let read = format!("read a/{step:?}");
+        assert_eq!(writes(&plan), [&*read, "create b/PreAction"]);
+        assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+    }
 }

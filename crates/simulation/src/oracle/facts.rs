@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::Step as WorkStep;
-use hub_sim::Object;
+use hub_sim::{At as _, Object};
 use serde_json::Value;
 
 use super::rule::{Rule, Violation};
@@ -33,7 +33,7 @@ pub(super) fn version(text: &str) -> Option<Version> {
 
 /// A text of a JSON value.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    value.at(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A label of an object.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::names::{
     ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, LABEL_PLACEMENT,
 };
-use hub_sim::{Change, ChangeKind, Object};
+use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::facts::{After, Facts, Generation, Row, Upgrade, Version, label, text, version};
@@ -27,7 +27,7 @@ const ASKED: [&str; 4] = [
 ];
 
 fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
-    let expressions = selector.and_then(|selector| selector.pointer("/matchExpressions")?.as_array());
+    let expressions = selector.and_then(|selector| selector.at("/matchExpressions")?.as_array());
     let values = expressions
         .into_iter()
         .flatten()
@@ -57,14 +57,14 @@ impl Generation {
     fn of(value: &Value) -> Self {
         let spec = value.get("spec").unwrap_or(&Value::Null);
         let number = |pointer: &str| {
-            spec.pointer(pointer)
+            spec.at(pointer)
                 .and_then(Value::as_u64)
                 .and_then(|n| usize::try_from(n).ok())
         };
-        let flag = |pointer: &str| spec.pointer(pointer).and_then(Value::as_bool).unwrap_or_default();
+        let flag = |pointer: &str| spec.at(pointer).and_then(Value::as_bool).unwrap_or_default();
         Self {
             number: value
-                .pointer("/metadata/generation")
+                .at("/metadata/generation")
                 .and_then(Value::as_i64)
                 .unwrap_or_default(),
             max_concurrency: number("/upgradeStrategy/maxConcurrency").unwrap_or(10),
@@ -73,7 +73,7 @@ impl Generation {
             is_shut: flag("/paused") || is_invalid(spec),
             is_invalid: is_invalid(spec),
             max_failures: number("/upgradeStrategy/maxFailures"),
-            canaries: names_in(spec.pointer("/upgradeStrategy/canaryClusters/clusterSelector")),
+            canaries: names_in(spec.at("/upgradeStrategy/canaryClusters/clusterSelector")),
             version: text(spec, "/clusterVersion/version").to_owned(),
             soak: duration(text(spec, "/upgradeStrategy/minSuccessTime")),
             timeout: duration(text(spec, "/upgradeStrategy/clusterUpgradeTimeout")),
@@ -89,7 +89,7 @@ impl Generation {
 }
 
 fn note<'a>(value: &'a Value, name: &str) -> &'a str {
-    let notes = value.pointer("/metadata/annotations");
+    let notes = value.at("/metadata/annotations");
     notes
         .and_then(|notes| notes.get(name))
         .and_then(Value::as_str)
@@ -105,7 +105,7 @@ fn claimed(object: &Object) -> Option<Version> {
 fn is_invalid(spec: &Value) -> bool {
     ["preUpgradeAction", "postUpgradeAction"].iter().any(|action| {
         let manifests = spec
-            .pointer(&format!("/{action}/manifestWork/workload/manifests"))
+            .at(&format!("/{action}/manifestWork/workload/manifests"))
             .and_then(Value::as_array);
         let names: Vec<&str> = manifests
             .into_iter()
@@ -142,7 +142,7 @@ impl Facts {
             .last()
             .is_none_or(|last| last.number != spec.number)
         {
-            let selector = value.pointer("/spec/clusterSelector");
+            let selector = value.at("/spec/clusterSelector");
             upgrade.selectors.push(&names_in(selector) | &spec.canaries);
             let placement = text(&value, "/spec/placement/0/name");
             let namespace = object.namespace();
@@ -163,7 +163,7 @@ impl Facts {
             && lived != &*object.uid
             && note(&value, ANNOTATION_RESUME_RESTORED) != &*object.uid;
         let told = value
-            .pointer("/status/observedGeneration")
+            .at("/status/observedGeneration")
             .and_then(Value::as_i64)
             .unwrap_or_default();
         if upgrade
@@ -260,7 +260,7 @@ impl Facts {
         }
         let placement = format!("{}/{}", object.namespace(), label(object, LABEL_PLACEMENT));
         let value = object.value();
-        let decided = value.pointer("/status/decisions").and_then(Value::as_array);
+        let decided = value.at("/status/decisions").and_then(Value::as_array);
         let names: BTreeSet<String> = decided
             .into_iter()
             .flatten()

@@ -194,8 +194,10 @@ impl Upgrade {
         if matches!(row.phase.as_str(), "Complete" | "Failed") {
             self.doubtful.remove(name);
         }
-        // A row from just before a start releases nothing for long.
-        if sent.is_some() && row.is_under_way() && !self.finished.contains_key(name) {
+        // A row from just before a start releases nothing for long. One that arrives after its upgrade was deleted
+        // takes no slot: nothing starts any more, and the slots were released.
+        let is_taken = sent.is_some() && !self.is_gone && row.is_under_way();
+        if is_taken && !self.finished.contains_key(name) {
             self.flights.entry(name.to_owned()).or_insert(now);
         }
         if is_released {

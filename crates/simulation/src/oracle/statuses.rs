@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::time::parse_rfc3339;
 use chrono::TimeDelta;
+use hub_sim::At as _;
 use serde_json::Value;
 
 use super::deadlines::wall;
@@ -26,7 +27,7 @@ const SECOND: TimeDelta = TimeDelta::seconds(2);
 type Conditions = BTreeMap<String, (String, String)>;
 
 fn number(value: &Value, pointer: &str) -> u64 {
-    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+    value.at(pointer).and_then(Value::as_u64).unwrap_or_default()
 }
 
 /// Which counts of a status do not go together, if any.
@@ -70,7 +71,7 @@ impl Facts {
     /// The controller has written a status.
     pub(super) fn status(&mut self, uid: &str, value: &Value) {
         let status = value.get("status").unwrap_or(&Value::Null);
-        let list = status.pointer("/conditions").and_then(Value::as_array);
+        let list = status.at("/conditions").and_then(Value::as_array);
         let Some(list) = list.filter(|list| !list.is_empty()) else {
             return;
         };

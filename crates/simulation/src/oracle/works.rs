@@ -8,7 +8,7 @@ use api::names::{
     ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
 };
 use api::time::parse_rfc3339;
-use hub_sim::{Change, ChangeKind, Object};
+use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::deadlines::wall;
@@ -34,7 +34,7 @@ impl Work {
     fn of(object: &Object) -> Self {
         let value = object.value();
         let note = |name: &str| {
-            let notes = value.pointer("/metadata/annotations");
+            let notes = value.at("/metadata/annotations");
             let found = notes.and_then(|notes| notes.get(name)).and_then(Value::as_str);
             found.unwrap_or_default().to_owned()
         };
@@ -56,7 +56,7 @@ impl Work {
     }
 
     fn notes(&self) -> Option<&Value> {
-        self.value.pointer("/metadata/annotations")
+        self.value.at("/metadata/annotations")
     }
 
     fn takes_slot(&self) -> bool {
@@ -78,13 +78,10 @@ impl Work {
 
     /// The value that agents report under a name.
     fn reported(&self, name: &str) -> Option<&Value> {
-        let manifests = self
-            .value
-            .pointer("/status/resourceStatus/manifests")?
-            .as_array()?;
+        let manifests = self.value.at("/status/resourceStatus/manifests")?.as_array()?;
         let values = manifests
             .iter()
-            .filter_map(|manifest| manifest.pointer("/statusFeedback/values")?.as_array());
+            .filter_map(|manifest| manifest.at("/statusFeedback/values")?.as_array());
         let mut values = values.flatten();
         let found = values.find(|value| value.get("name").and_then(Value::as_str) == Some(name))?;
         found.get("fieldValue")
@@ -93,13 +90,13 @@ impl Work {
     /// Whether what agents report is about the work as it is now. If they have not processed its latest change, nobody can tell
     /// whether it was true before that change or after it, so it counts for nothing. A deletion is no such change.
     fn is_current(&self) -> bool {
-        let number = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_i64);
-        let conditions = self.value.pointer("/status/conditions").and_then(Value::as_array);
+        let number = |value: &Value, pointer: &str| value.at(pointer).and_then(Value::as_i64);
+        let conditions = self.value.at("/status/conditions").and_then(Value::as_array);
         let mut conditions = conditions.into_iter().flatten();
         let applied = conditions.find(|condition| text(condition, "/type") == "Applied");
         let processed = applied.and_then(|applied| number(applied, "/observedGeneration"));
         let latest = number(&self.value, "/metadata/generation");
-        self.value.pointer("/metadata/deletionTimestamp").is_some()
+        self.value.at("/metadata/deletionTimestamp").is_some()
             || processed.is_none_or(|processed| processed == 0 || Some(processed) >= latest)
     }
 
@@ -344,7 +341,7 @@ impl Facts {
     pub(super) fn try_work(&mut self, sender: &Sender, body: &[u8]) {
         let work: Value = serde_json::from_slice(body).unwrap_or_default();
         let note = |field: &str, name: &str| {
-            let notes = work.pointer(field);
+            let notes = work.at(field);
             let found = notes.and_then(|notes| notes.get(name)).and_then(Value::as_str);
             found.unwrap_or_default().to_owned()
         };

@@ -406,7 +406,7 @@ impl Clusters {
             entry.due = entry.cluster.advance(&self.options.pace, now);
         }
         wake = earliest(wake, entry.due);
-        let state = (entry.cluster.store.revision(), entry.epoch + presence.cycle);
+        let state = (entry.cluster.store.revision(), entry.epoch, presence.cycle);
         for (name, work) in &mut entry.works {
             if presence.agent {
                 observe_due(
@@ -533,7 +533,7 @@ fn observe_due(
     name: &Arc<str>,
     work: &mut WorkState,
     cluster: &Cluster,
-    state: (u64, u64),
+    state: (u64, u64, u64),
     reads_fail: bool,
     options: &Options,
     now: Time,

@@ -454,6 +454,18 @@ fn flapping_reads_turn_available_unknown_and_back() {
 }
 
 #[test]
+fn an_agent_that_stops_flapping_while_it_cannot_read_reports_what_it_missed() {
+    let mut bench = Bench::new(|_| {});
+    bench.cluster("c", Some("flapping=8s,available"));
+    bench.create("c", "w", &update("4.12.0"));
+    bench.pass(12);
+    assert_eq!(bench.feedback("c", "w"), "4.12.0 Partial");
+    bench.cluster("c", Some("none"));
+    bench.pass(0);
+    assert_eq!(bench.feedback("c", "w"), "4.12.0 Completed");
+}
+
+#[test]
 fn a_stale_liar_never_reports_the_update() {
     let mut bench = Bench::new(|_| {});
     bench.cluster("c", None);

@@ -34,8 +34,8 @@ pub(super) struct WorkState {
     pub apply_at: Option<Time>,
     /// When to collect feedback next, if there is a change.
     pub observe_at: Option<Time>,
-    /// The state of the cluster that `status` reports: store revision and epoch of the faults.
-    pub observed: Option<(u64, u64)>,
+    /// The state of the cluster that `status` reports: store revision, epoch of the faults, and period of an agent that flaps.
+    pub observed: Option<(u64, u64, u64)>,
     /// Whether all owned objects are gone, so that the finalizer can be removed.
     pub finalized: bool,
     /// When a change that is not applied yet was seen.

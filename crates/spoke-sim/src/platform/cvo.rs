@@ -63,9 +63,7 @@ impl Controller for VersionOperator {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
         }
-        if version != live {
-            context.store.amend(&key(), |object| *object = version);
-        }
+        context.store.set(&key(), &live, version);
         next
     }
 }

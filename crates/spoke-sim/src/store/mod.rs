@@ -229,11 +229,16 @@ impl Store {
         let live = parse(&stored.text);
         let mut next = live.clone();
         change(&mut next);
-        if next == live {
+        self.set(key, &live, next)
+    }
+
+    /// The same if the object is known: it is `live`, and becomes `next`.
+    pub fn set(&mut self, key: &ObjectKey, live: &Value, next: Value) -> bool {
+        let Some(stored) = self.objects.get(key).filter(|_| next != *live) else {
             return false;
-        }
+        };
         let managers = stored.managers.clone();
-        self.put(key, &live, next, managers);
+        self.put(key, live, next, managers);
         self.collect_if_released(key);
         true
     }
@@ -313,7 +318,9 @@ impl Store {
     fn store(&mut self, key: &ObjectKey, mut object: Value, managers: Vec<Manager>) -> Value {
         let meta = fields::object_at(&mut object, &["metadata"]);
         meta.insert("resourceVersion".into(), self.revision.to_string().into());
-        let text = object.to_string().into_boxed_str();
+        let text = serde_json::to_string(&object)
+            .unwrap_or_default()
+            .into_boxed_str();
         self.objects.insert(
             key.clone(),
             Stored {
@@ -327,7 +334,10 @@ impl Store {
 
     /// Removes an object that is being deleted when its last finalizer is gone.
     fn collect_if_released(&mut self, key: &ObjectKey) {
-        let released = self.get(key).is_some_and(|object| {
+        // Most objects are not being deleted, and need not be parsed.
+        let stored = self.objects.get(key);
+        let stored = stored.filter(|stored| stored.text.contains("\"deletionTimestamp\""));
+        let released = stored.map(|stored| parse(&stored.text)).is_some_and(|object| {
             !fields::text(&object, &["metadata", "deletionTimestamp"]).is_empty()
                 && fields::list(&object, &["metadata", "finalizers"]).is_empty()
         });

@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use observe::index::Change;
-use observe::writes::LASTING_AFTER;
+use observe::writes::Forbidden;
 use resolve::works::WorkFlags;
 use rollout::Phase;
-use rollout::testing::record;
+use rollout::testing::{at, record};
 use serde_json::json;
 
 use super::*;
@@ -176,28 +176,47 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
 }
 
 #[test]
-fn creations_that_stay_forbidden_for_a_minute_are_counted_and_other_failures_are_not() {
+fn what_the_hub_forbids_is_known_from_the_first_time_to_the_last_and_other_failures_end_it() {
     let context = writing();
-    let failed = |counted| WriteResult::Failed(WriteError::new(counted, "may not"));
-    let count = |outcome: &WriteResult| {
+    let failed = |kind| WriteError::new(kind, "may not");
+    with_entry(&context, |entry| {
+        for second in [0, 1, 63] {
+            entry.fail_to_start(&cluster(), at(second), &failed(WriteErrorKind::Forbidden));
+            entry.fail_to_delete(&cluster(), at(second), &failed(WriteErrorKind::Unavailable));
+        }
+        let known = entry.backoff[&cluster()].clone();
+        let forbidden = Forbidden {
+            first: at(0),
+            last: at(63),
+        };
+        assert_eq!(
+            known.start_forbidden,
+            Some(forbidden),
+            "deletions say nothing of it"
+        );
+        assert_eq!(known.deletion_forbidden, None);
+        entry.fail_to_start(&cluster(), at(64), &failed(WriteErrorKind::Unavailable));
+        assert_eq!(entry.backoff[&cluster()].start_forbidden, None);
+    });
+}
+
+#[test]
+fn a_forbidden_deletion_leaves_it_known_that_creations_are_forbidden() {
+    let context = writing();
+    let forbidden = WriteResult::Failed(WriteError::new(WriteErrorKind::Forbidden, "may not"));
+    let known = |write: Write, outcome: &WriteResult| {
         with_entry(&context, |entry| entry.begin(&cluster(), true));
-        answered(&context, create(&context), outcome);
+        answered(&context, write, outcome);
         with_entry(&context, |entry| {
-            entry.backoff.get(&cluster()).map(|backoff| backoff.forbidden)
+            let backoff = entry.backoff.get(&cluster())?;
+            let kinds = [backoff.start_forbidden, backoff.deletion_forbidden];
+            Some(kinds.map(|kind| kind.is_some()))
         })
     };
-    for times in 1..=LASTING_AFTER {
-        assert_eq!(count(&failed(WriteErrorKind::Forbidden)), Some(times));
-    }
-    assert_eq!(count(&failed(WriteErrorKind::Unavailable)), Some(0));
-    assert_eq!(count(&failed(WriteErrorKind::Forbidden)), Some(1));
-    with_entry(&context, |entry| entry.begin(&cluster(), true));
-    answered(&context, delete(), &failed(WriteErrorKind::Forbidden));
-    with_entry(&context, |entry| {
-        assert_eq!(entry.backoff[&cluster()].forbidden, 0);
-    });
+    assert_eq!(known(create(&context), &forbidden), Some([true, false]));
+    assert_eq!(known(delete(), &forbidden), Some([true, true]));
     let made = WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
-    assert_eq!(count(&made), None);
+    assert_eq!(known(create(&context), &made), None);
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn the_status_stays_below_16_kib_whatever_ten_thousand_clusters_say() {
                 until: at(1_000),
                 error: Arc::from(text.as_str()),
                 lasting: false,
+                deletion_lasting: false,
             });
         }
         fleet.clusters.extend(waiting.clusters);
