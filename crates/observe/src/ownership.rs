@@ -11,6 +11,7 @@ use rollout::{Phase, Reason, Record, Rival, RivalHold, Stage};
 
 use crate::index::Index;
 use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
+use crate::writes::Backoff;
 
 /// The upgrades that hold clusters, by cluster, with their places in the order among upgrades.
 pub(crate) type Rivals<'a> = AHashMap<Arc<str>, ((DateTime<Utc>, &'a str), Rival)>;
@@ -53,7 +54,9 @@ pub(crate) fn rivals<'a, R: ClusterRow + 'a>(
                     | (Phase::Pending, Reason::Restored)
                     | (Phase::Blocked, Reason::NewerThanTarget),
                 ) => {}
-                Some((phase, reason)) if waits_for_a_human(phase, reason) => note(cluster, RivalHold::Stuck),
+                Some((phase, reason)) if waits_for_a_human(phase, reason) || is_forbidden(other, cluster) => {
+                    note(cluster, RivalHold::Stuck);
+                }
                 _ => note(cluster, RivalHold::Active),
             }
         }
@@ -152,15 +155,22 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
     }
 }
 
-/// What an upgrade holds on a cluster in flight. Without a valid spec, or if its post-action is blocked, it
-/// cannot continue until a human acts.
+/// True when the hub keeps forbidding what an upgrade has to write next for a cluster.
+fn is_forbidden<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &str) -> bool {
+    let backoff = owner.backoff.get(cluster).map(Backoff::of_cluster);
+    let known = backoff.zip(owner.record(cluster));
+    known.is_some_and(|(backoff, record)| backoff.is_stuck(record))
+}
+
+/// What an upgrade holds on a cluster in flight. Without a valid spec, or if its post-action is blocked or its writes stay
+/// forbidden, it cannot continue until a human acts.
 fn at_work<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &Arc<str>) -> RivalHold {
     let blocked = || {
         let record = owner.record(cluster);
         record.is_some_and(|record| record.phase == Phase::PostAction && record.reason == Reason::WorkRefused)
             || owner.has_foreign(cluster, Step::PostAction)
     };
-    if blocked() || owner.in_force.is_none() {
+    if blocked() || owner.in_force.is_none() || is_forbidden(owner, cluster) {
         RivalHold::Stuck
     } else {
         RivalHold::Active

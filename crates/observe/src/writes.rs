@@ -74,6 +74,13 @@ impl Forbidden {
 }
 
 impl Backoff {
+    /// True when the hub has forbidden writes of one sort for so long that only a human can change it.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        let mut forbidden = self.start_forbidden.into_iter().chain(self.deletion_forbidden);
+        forbidden.any(Forbidden::is_lasting)
+    }
+
     /// The same in the form that the planner uses.
     pub(crate) fn of_cluster(&self) -> ClusterBackoff {
         ClusterBackoff {

@@ -6,7 +6,7 @@ use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::index::Index;
 use observe::record::ReportRelation;
-use observe::writes::BlockerKind;
+use observe::writes::{Backoff, BlockerKind};
 
 use crate::apply::{WorkParams, Write, WriteError, WriteErrorKind, WriteJob, WriteResult};
 use crate::clock;
@@ -41,7 +41,8 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         return;
     };
     entry.skew = context.skew();
-    let unsettled = entry.unsettled.len();
+    let (unsettled, cluster) = (entry.unsettled.len(), write.cluster().cloned());
+    let was_forbidden = is_forbidden(entry, cluster.as_deref());
     match write {
         Write::Create {
             cluster,
@@ -92,10 +93,17 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         Write::Finalizers { .. } | Write::Annotate { .. } => entry.finalized(now, result),
     }
     let entry = state.upgrades.get(&upgrade);
-    if entry.is_some_and(|entry| entry.unsettled.len() < unsettled) {
-        // Other upgrades may be waiting for the clusters whose writes are settled now.
+    let is_settled = entry.is_some_and(|entry| entry.unsettled.len() < unsettled);
+    if is_settled || entry.is_some_and(|entry| is_forbidden(entry, cluster.as_deref()) != was_forbidden) {
+        // Other upgrades may be waiting for the clusters whose writes are settled now, or are known to stay forbidden.
         wake_conflicting(&mut state.upgrades);
     }
+}
+
+/// True when the hub keeps forbidding writes for a cluster.
+fn is_forbidden(entry: &UpgradeEntry, cluster: Option<&str>) -> bool {
+    let backoff = cluster.and_then(|cluster| entry.backoff.get(cluster));
+    backoff.is_some_and(Backoff::is_lasting)
 }
 
 /// Records the result of writing a report. Returns true if it tells what the hub has now.

@@ -5,7 +5,7 @@ use super::*;
 use crate::fixture::{NEW, OLD, TestUpgrade, upgrade};
 use crate::index::{Change, Index};
 use crate::testing::{finished, index, work};
-use crate::writes::RunningWrites;
+use crate::writes::{Backoff, Forbidden, RunningWrites};
 
 fn observed(entry: &TestUpgrade, others: &[TestUpgrade], index: &mut Index) -> Fleet {
     entry.observe(others, index, at(0)).fleet
@@ -172,6 +172,41 @@ fn an_upgrade_whose_work_the_hub_refuses_is_stuck_and_ends_what_it_began_before_
     );
     mine.note("c1", upgraded.succeeded(Stage::Platform, 0));
     assert_eq!(hold(&mine, &mut index), None);
+}
+
+#[test]
+fn an_upgrade_whose_writes_the_hub_keeps_forbidding_is_stuck() {
+    let forbidden = |seconds| Backoff {
+        until: at(seconds + 60),
+        failures: 7,
+        text: Arc::from("forbidden"),
+        uncertain: false,
+        start_forbidden: Some(Forbidden {
+            first: at(0),
+            last: at(seconds),
+        }),
+        deletion_forbidden: None,
+    };
+    let hold = |created, phase, seconds, starting| {
+        let mut index = index(&["c1"]);
+        let entry = upgrade("mine", &["c1"], &index);
+        let mut other = upgrade("other", &["c1"], &index).created(created);
+        other.note("c1", of(phase));
+        other.write();
+        other.backoff.insert(Arc::from("c1"), forbidden(seconds));
+        if starting {
+            let writes = RunningWrites { count: 1, starting };
+            other.running.insert(Arc::from("c1"), writes);
+        }
+        let cluster = one(&observed(&entry, &[other], &mut index), "c1");
+        cluster.rival.map(|rival| rival.hold)
+    };
+    for (seconds, expected) in [(59, RivalHold::Active), (60, RivalHold::Stuck)] {
+        assert_eq!(hold(OLD, Phase::Pending, seconds, false), Some(expected));
+        assert_eq!(hold(OLD, Phase::Pending, seconds, true), Some(expected));
+        assert_eq!(hold(NEW, Phase::Initialized, seconds, false), Some(expected));
+    }
+    assert_eq!(hold(OLD, Phase::Complete, 60, false), None, "it needs nothing");
 }
 
 /// Records of a cluster on which an upgrade is not at work.

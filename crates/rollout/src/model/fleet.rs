@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use api::names::Step;
+use api::report::Phase;
 
 use crate::model::reason::Reason;
 use crate::model::record::{Attempt, Record};
@@ -172,8 +173,8 @@ pub struct Rival {
 pub enum RivalHold {
     /// The rival is upgrading the cluster, or is older and will start it. It goes first.
     Active,
-    /// The rival keeps the cluster until a human acts (`PreActionDegraded`, an invalid spec, or a newer upgrade that
-    /// failed).
+    /// The rival keeps the cluster until a human acts (`PreActionDegraded`, an invalid spec, writes that the hub keeps
+    /// forbidding, or a newer upgrade that failed).
     Stuck,
     /// The rival is done with the cluster and has only left works there. They give way
     /// (`docs/design/rules.md#giving-way`).
@@ -200,6 +201,21 @@ pub struct ClusterBackoff {
     pub lasting: bool,
     /// The same for the deletion of a work.
     pub deletion_lasting: bool,
+}
+
+impl ClusterBackoff {
+    /// True when a cluster with this record does not go on before a human permits what the hub keeps forbidding. One that is
+    /// blocked tries nothing.
+    #[must_use]
+    pub fn is_stuck(&self, record: &Record) -> bool {
+        let tries_nothing = matches!(
+            record.phase,
+            Phase::Complete | Phase::Failed | Phase::PreActionDegraded | Phase::Blocked
+        );
+        // Nothing waits for the deletion of other works.
+        let is_in_the_way = record.reason == Reason::WaitingForCleanup;
+        !tries_nothing && (self.lasting || (self.deletion_lasting && is_in_the_way))
+    }
 }
 
 /// The work of a step in the cluster's namespace, as far as is known.

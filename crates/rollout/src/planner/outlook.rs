@@ -141,15 +141,8 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
 /// True when a human is needed although the phase does not say so: the hub keeps forbidding the cluster's writes, or
 /// its post-action is blocked, in which case an upgraded cluster keeps its phase.
 fn is_stuck(cluster: &Cluster, record: &Record) -> bool {
-    let is_over = matches!(
-        record.phase,
-        Phase::Complete | Phase::Failed | Phase::PreActionDegraded
-    );
-    // Nothing waits for the deletion of other works.
-    let is_in_the_way = record.reason == Reason::WaitingForCleanup;
-    let backoff = cluster.backoff.as_ref().filter(|_| !is_over);
-    let is_forbidden =
-        backoff.is_some_and(|backoff| backoff.lasting || (backoff.deletion_lasting && is_in_the_way));
+    let backoff = cluster.backoff.as_ref();
+    let is_forbidden = backoff.is_some_and(|backoff| backoff.is_stuck(record));
     let blocked = || {
         let slot = cluster.step_work(Step::PostAction);
         // After a restart only the record knows about a rejection.

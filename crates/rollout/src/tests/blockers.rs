@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{planned, stand, writes};
-use crate::model::{Busy, Phase, Reason, Stage, StallReason, Step, StepWork};
+use crate::model::{Busy, Phase, Reason, RivalHold, Stage, StallReason, Step, StepWork};
 use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -312,6 +312,10 @@ fn creations_that_stay_forbidden_are_told_as_stalled_and_keep_their_phase() {
     let complete = fleet().record(record(Phase::Complete).succeeded(Stage::Platform, 0));
     let plan = planned(10, policy(), complete.forbidden(20));
     assert_eq!(plan.summary.blocked, 0, "it needs nothing any more");
+    let waiting = fleet().rival(RivalHold::Active).forbidden(20);
+    let plan = planned(10, policy(), waiting);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::Conflict));
+    assert!(plan.outlook.moving, "it tries nothing meanwhile");
 }
 
 #[test]

@@ -196,7 +196,7 @@ pub(super) struct Upgrade {
     /// takes none away.
     pub ends: BTreeMap<(String, WorkStep, String), End>,
     pub records: BTreeMap<String, Record>,
-    /// When rows were removed that said that a cluster was under way, although agents had reported the end of its update.
+    /// When rows were removed that said that a cluster was under way, or a cluster that held a slot was lost.
     pub dropped: BTreeMap<String, Duration>,
     /// The clusters of each report.
     pub reports: BTreeMap<String, BTreeSet<String>>,

@@ -221,7 +221,11 @@ impl Facts {
 
     /// A cluster is gone. Its row goes with it. When it comes back, it begins anew, and what it had ended before counts for nothing.
     fn lose(&mut self, name: &str) {
+        let now = self.now;
         for upgrade in self.upgrades.values_mut() {
+            if upgrade.flights.contains_key(name) || upgrade.suspended.contains_key(name) {
+                upgrade.dropped.insert(name.to_owned(), now);
+            }
             upgrade.release(name);
             upgrade.finished.remove(name);
         }

@@ -212,8 +212,7 @@ impl Upgrade {
         let Some(record) = self.records.remove(name) else {
             return;
         };
-        let open = record.row().filter(|row| row.is_under_way());
-        if open.is_some_and(|row| self.has_ended(name, row, now)) {
+        if record.row().is_some_and(Row::is_under_way) {
             self.dropped.insert(name.to_owned(), now);
         }
         let has_ended = |row: &Row| {

@@ -149,7 +149,7 @@ impl Facts {
         // What somebody else wrote about a cluster may say so.
         let edited = upgrade.records.iter().filter(|(_, record)| record.is_edited);
         holders.extend(edited.map(|(name, _)| name));
-        holders.extend(self.ended_before_row(upgrade, sent));
+        holders.extend(self.holders_by_row(upgrade, sent));
         let known = slots.unwrap_or_default().max(holders.len()) as u64;
         if let Some(upgrade) = self.upgrades.get_mut(uid) {
             upgrade.in_flight = in_flight;
@@ -165,9 +165,12 @@ impl Facts {
     /// They count again until those rows are gone or say so: whoever starts anew then finds no work that tells of the end. What
     /// counts is what the rows said when the status was sent. The row that tells the end may come at the same moment.
     ///
+    /// A cluster that is gone, or is back, counts until its row is gone: whoever starts anew may find it there. Whoever sent the
+    /// status may not have heard yet that it is gone.
+    ///
     /// The same holds for clusters that an edit queued again before their rows told the end: whoever starts anew finds by such a
     /// row that the cluster is under way, and queues it again before another one gets its slot.
-    fn ended_before_row<'a>(&self, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
+    fn holders_by_row<'a>(&self, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
         let is_open = |(name, record): &(&String, &Record)| {
             let cluster = self.clusters.get(*name);
             let was_away =
@@ -178,9 +181,11 @@ impl Facts {
                 .filter(|(_, phase)| holds_slot(phase))
                 .map(|(since, _)| *since);
             let mut again = holding.clone();
+            let is_anew = |since| cluster.is_some_and(|cluster| cluster.registered > since);
             let row = record.row().filter(|_| holding.any(was_away));
             row.is_some_and(|row| upgrade.has_ended(name, row, sent))
-                || again.any(|since| upgrade.has_ended_and_is_asked_again(name, since, sent))
+                || again
+                    .any(|since| is_anew(since) || upgrade.has_ended_and_is_asked_again(name, since, sent))
         };
         let open = upgrade.records.iter().filter(is_open).map(|(name, _)| name);
         let dropped = upgrade.dropped.iter();

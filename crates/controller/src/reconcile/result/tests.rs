@@ -552,6 +552,7 @@ fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
     }
 }
 
+mod forbidden;
 mod unsettled;
 
 /// Otherwise an upgrade that waits for the cluster would wait until something else happens.
