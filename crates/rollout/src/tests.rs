@@ -2,6 +2,7 @@
 
 mod blockers;
 mod clocks;
+mod doubt;
 mod downgrade;
 mod edits;
 mod gates;

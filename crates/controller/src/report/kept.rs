@@ -28,7 +28,7 @@ impl Rows {
     /// Reads the rows of a shard from the hub.
     pub(super) fn load(&mut self, shard: usize, rows: &StoredRows, now: Instant) {
         self.unload(shard);
-        self.settle_outdated(shard, &AHashMap::new());
+        self.settle_outdated(shard, &AHashMap::new(), now);
         if let Some(error) = &rows.error {
             self.shards[shard].illegible = true;
             let name: Arc<str> = Arc::from(format!("{}/rows", self.report_name(shard)));

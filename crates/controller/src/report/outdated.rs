@@ -1,9 +1,10 @@
 //! Rows that the hub may still hold although their clusters were dropped or moved to another report: slots that they
 //! hold (`docs/design/rules.md#release-row-first`), and the shards in which they are
-//! (`docs/design/rules.md#report-shards`).
+//! (`docs/design/rules.md#report-shards`). Late creations may bring them back (`docs/design/rules.md#late-report-writes`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ahash::AHashMap;
 use api::report::ReportRow;
@@ -12,7 +13,7 @@ use rollout::Record;
 
 use super::row::Row;
 use super::rows::Rows;
-use super::shard::ShardWrite;
+use super::shard::{Outdated, ReportShard, ShardWrite};
 
 impl Rows {
     /// The clusters without a row that hold slots by a row that the hub may have.
@@ -92,8 +93,26 @@ impl Rows {
         shards.find_map(|(_, record)| record.clone())
     }
 
+    /// Handles that a shard on the hub has rows of clusters whose own rows are in lower shards: a creation that a former leader
+    /// sent was carried out late. The row in the highest shard counts, so that one is the written one until the shard is
+    /// corrected, which is urgent.
+    pub(super) fn note_overtaken(&mut self, shard: usize, held: &AHashMap<&str, &ReportRow>, now: Instant) {
+        for (cluster, row) in self.by_cluster.iter_mut().filter(|(_, row)| row.shard < shard) {
+            let Some(found) = held.get(&**cluster).filter(|_| !row.record.unreadable) else {
+                continue;
+            };
+            let record = Arc::new(to_record(found));
+            let known = self.outdated.entry(Arc::clone(cluster)).or_default();
+            known.insert(shard, slot_of(&record));
+            if known.last_key_value().is_some_and(|(last, _)| *last == shard) {
+                row.written = Some(record);
+            }
+            self.shards[shard].mark(now, true);
+        }
+    }
+
     /// Handles that a write of a shard took effect: the hub holds its rows only.
-    pub(super) fn forget_outdated(&mut self, due: &ShardWrite) {
+    pub(super) fn forget_outdated(&mut self, due: &ShardWrite, now: Instant) {
         if self.outdated.is_empty() {
             return;
         }
@@ -105,6 +124,7 @@ impl Rows {
                 .map(|(cluster, record)| (cluster, Some(record))),
         );
         let rows = &self.by_cluster;
+        let known = &mut self.shards;
         self.outdated.retain(|cluster, shards| {
             let current = rows.get(cluster).is_some_and(|row| row.shard == due.shard);
             match sent.get(cluster) {
@@ -115,7 +135,9 @@ impl Rows {
                     }
                 }
                 _ => {
-                    shards.remove(&due.shard);
+                    if shards.remove(&due.shard).is_some() {
+                        write_again(rows, known, cluster, due.shard, now);
+                    }
                 }
             }
             !shards.is_empty()
@@ -123,18 +145,41 @@ impl Rows {
     }
 
     /// Handles that the rows of a shard on the hub are these.
-    pub(super) fn settle_outdated(&mut self, shard: usize, held: &AHashMap<&str, &ReportRow>) {
+    pub(super) fn settle_outdated(&mut self, shard: usize, held: &AHashMap<&str, &ReportRow>, now: Instant) {
+        let rows = &self.by_cluster;
+        let known = &mut self.shards;
         self.outdated.retain(|cluster, shards| {
             if let Some(slot) = shards.get_mut(&shard) {
                 if let Some(row) = held.get(&**cluster) {
                     *slot = slot_of(&Arc::new(to_record(row)));
                 } else {
                     shards.remove(&shard);
+                    write_again(rows, known, cluster, shard, now);
                 }
             }
             !shards.is_empty()
         });
     }
+}
+
+/// Handles that a shard has no row of a cluster any more. If the cluster's own row is in a lower shard, that one is written again:
+/// only then it is known what the hub holds there.
+fn write_again(
+    rows: &BTreeMap<Arc<str>, Row>,
+    shards: &mut [ReportShard],
+    cluster: &str,
+    shard: usize,
+    now: Instant,
+) {
+    if let Some(row) = rows.get(cluster).filter(|row| row.shard < shard) {
+        shards[row.shard].mark(now, true);
+    }
+}
+
+/// True when the hub may hold an older row of a cluster in a higher shard than this one. That row counts.
+pub(super) fn is_overtaken(outdated: &Outdated, cluster: &str, shard: usize) -> bool {
+    let shards = outdated.get(cluster).and_then(BTreeMap::last_key_value);
+    shards.is_some_and(|(last, _)| *last > shard)
 }
 
 /// The record if it holds a slot.

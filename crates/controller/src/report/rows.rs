@@ -13,6 +13,7 @@ use api::views::Report;
 use observe::record::{self, to_record};
 use rollout::{ClusterState, Plan, Policy, Record};
 
+use super::outdated::is_overtaken;
 use super::row::Row;
 use super::shard::{Copy, Kept, Outdated, Refusals, ReportShard, ShardWrite, StoredReport, slot_below};
 
@@ -161,7 +162,7 @@ impl Rows {
                 self.confirm_in_doubt(shard, held);
                 self.reconsider(shard, held, now);
             }
-            self.settle_outdated(shard, &by_cluster(held));
+            self.settle_outdated(shard, &by_cluster(held), now);
             self.disown(shard, Some(held), now);
         } else {
             self.load(shard, held, now);
@@ -201,11 +202,17 @@ impl Rows {
         let held = held.map(by_cluster);
         let readable = |row: &Row| row.shard == shard && !row.record.unreadable;
         for (cluster, row) in self.by_cluster.iter_mut().filter(|(_, row)| readable(row)) {
+            if is_overtaken(&self.outdated, cluster, shard) {
+                continue;
+            }
             let known = match &held {
                 Some(held) => held.get(&**cluster).map(|held| Arc::new(to_record(held))),
                 None => row.written.take().filter(|written| written.phase.holds_slot()),
             };
             row.written = known.or_else(|| slot_below(&self.outdated, &self.shards, cluster, shard));
+        }
+        if let Some(held) = &held {
+            self.note_overtaken(shard, held, now);
         }
         self.hold_former(shard);
     }
@@ -436,7 +443,7 @@ impl Rows {
             self.disown(due.shard, None, now);
             return;
         }
-        self.forget_outdated(&due);
+        self.forget_outdated(&due, now);
         self.wrote_former(due.shard, due.former);
         for (cluster, record) in due.records {
             self.refusals.remove(&cluster);
@@ -444,7 +451,9 @@ impl Rows {
                 && row.shard == due.shard
             {
                 row.stored = Some(Arc::clone(&record));
-                row.written = Some(record);
+                if !is_overtaken(&self.outdated, &cluster, due.shard) {
+                    row.written = Some(record);
+                }
             }
         }
     }
@@ -459,6 +468,7 @@ impl Rows {
             if let Some(row) = self.by_cluster.get_mut(&cluster)
                 && row.shard == shard
                 && (record.is_some() || !is_below)
+                && !is_overtaken(&self.outdated, &cluster, shard)
             {
                 row.written = record;
             }
@@ -502,7 +512,7 @@ impl Rows {
         }
         let nothing = StoredRows::default();
         let held = report.map_or(&nothing, |report| &report.rows);
-        self.settle_outdated(due.shard, &by_cluster(held));
+        self.settle_outdated(due.shard, &by_cluster(held), now);
         self.disown(due.shard, Some(held), now);
     }
 

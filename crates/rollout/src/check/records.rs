@@ -142,6 +142,19 @@ fn tells_of_no_start(cluster: &Cluster, written: &Record, record: &Record) -> bo
     written.attempt != record.attempt && !holds && !has_started
 }
 
+/// True when an edit ended the step by which a cluster held a slot, and the attempt before can be found on the hub: its row, or its
+/// works where no row is known to be written.
+fn is_edit_unwritten(cluster: &Cluster, record: &Record) -> bool {
+    let works = &cluster.works[..Step::PostAction.index()];
+    let mut works = works.iter().filter_map(StepWork::ours);
+    let may_be_held = match cluster.written.as_deref() {
+        None => works.any(|work| work.attempt != record.attempt),
+        Some(written) if written.attempt == record.attempt => false,
+        Some(written) => cluster.slot_in_doubt || written.phase.holds_slot(),
+    };
+    may_be_held && !record.phase.holds_slot() && !record.unreadable
+}
+
 /// True when a failure or an edit released a slot and no written record says so. A restarted controller might find the cluster
 /// in flight.
 pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
@@ -161,6 +174,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
         && (cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot()));
     queued
         || may_be_found_started(cluster, record)
+        || is_edit_unwritten(cluster, record)
         || out_of_flight
             && written.is_none_or(|written| {
                 (written.phase != record.phase || !tells_of(written, record))

@@ -129,8 +129,13 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     };
     let queued = matches!(record.phase, Phase::Pending | Phase::Blocked);
     match cluster.written.as_deref() {
-        // A restarted controller would find no row, and by its works the cluster in flight.
-        None => gave_slot_back || (queued && (cluster.slot_in_doubt || attempts::shows_a_start(cluster))),
+        // A restarted controller would find no row, and by its works the cluster in flight. Or it would find the row that is in
+        // doubt. Both are of an earlier attempt if an edit came since: it may be taken back.
+        None => {
+            let held = cluster.slot_in_doubt || attempts::shows_a_start(cluster);
+            let edited = !attempts::is_announced(cluster, record) && !record.phase.holds_slot();
+            gave_slot_back || (held && (queued || edited))
+        }
         Some(written) if written.attempt == record.attempt => {
             (gave_slot_back && !tells_release(written, record))
                 || (queued && (cluster.slot_in_doubt || written.phase.holds_slot()))
@@ -303,7 +308,8 @@ impl ClusterEvaluator<'_> {
             return;
         }
         for step in [Step::Platform, Step::Operators] {
-            if self.cluster.step_work(step).ours().is_some() {
+            let is_leftover = self.out.cleanups.iter().any(|(due, _)| *due == step);
+            if !is_leftover && self.cluster.step_work(step).ours().is_some() {
                 self.out.cleanups.push((step, DeleteReason::Complete));
             }
         }

@@ -339,6 +339,18 @@ fn a_complete_cluster_gets_its_post_action_without_a_slot() {
 }
 
 #[test]
+fn an_operators_work_that_an_edit_left_over_is_deleted_once() {
+    let fleet = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .work(Step::Operators, work(10).revision("r0").running())
+        .record(record(Phase::PostAction).succeeded(Stage::Platform, 0));
+    let deletions = ["delete a/Operators Leftover", "delete a/Platform Complete"];
+    let plan = planned(20, policy().post_action(), fleet);
+    assert_eq!(writes(&plan)[1..], deletions);
+}
+
+#[test]
 fn a_post_action_ends_complete_or_failed() {
     let failed = StepStatus::Failed("unhealthy".into());
     let table = [

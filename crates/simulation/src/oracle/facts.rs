@@ -121,6 +121,8 @@ pub(super) struct Record {
     pub is_lost: bool,
     /// The report that has its latest row.
     pub report: String,
+    /// If a report that arrived late has its latest row: the row that another report got since, or an empty one.
+    pub beside: Option<Row>,
     /// Attempts that are over.
     pub superseded: BTreeSet<(String, String)>,
     /// When the controller last sent a row that said Blocked and was refused, and the attempt of that row (revision and retry).

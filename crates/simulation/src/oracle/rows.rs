@@ -274,18 +274,7 @@ impl Facts {
                 names.remove(&name);
                 continue;
             }
-            // Neither does the row of a cluster that has moved to a later report.
-            if !self.has_moved(&owner, object.name(), &name) {
-                let is_unheard = may_be_overtaken && self.is_unheard_row(&owner, &name, &row);
-                self.row(&owner, &name, &row);
-                if let Some(record) = self.record(&owner, &name) {
-                    if is_unheard {
-                        // What comes next may also follow what was known before: nothing.
-                        record.before.insert(0, Row::default());
-                    }
-                    object.name().clone_into(&mut record.report);
-                }
-            }
+            self.row_of(object.name(), &owner, (&name, &row), may_be_overtaken);
         }
         let (now, sent, by_controller) = (self.now, self.sent(), self.by_controller());
         let Some(upgrade) = self.upgrades.get_mut(&owner) else {
@@ -295,6 +284,7 @@ impl Facts {
             .reports
             .insert(object.name().to_owned(), names.clone())
             .unwrap_or_default();
+        let mut back = Vec::new();
         for gone in before.difference(&names) {
             // Rows move between reports, and a rejected report keeps the former ones.
             let is_latest = upgrade
@@ -302,6 +292,18 @@ impl Facts {
                 .get(gone)
                 .is_some_and(|record| record.report == object.name());
             if !is_latest && upgrade.reports.values().any(|rows| rows.contains(gone)) {
+                continue;
+            }
+            // A late report is removed, and the row that was written beside it counts again.
+            let beside = upgrade
+                .records
+                .get_mut(gone)
+                .and_then(|record| record.beside.take());
+            let mut others = upgrade.reports.iter();
+            let other = others.find(|(_, rows)| rows.contains(gone));
+            let beside = beside.filter(|row| by_controller && !row.phase.is_empty());
+            if let Some((row, (report, _))) = beside.zip(other) {
+                back.push((gone.clone(), report.clone(), row));
                 continue;
             }
             if let Some(cluster) = self.clusters.get_mut(gone) {
@@ -319,6 +321,32 @@ impl Facts {
                 record.superseded.clear();
                 upgrade.release(gone);
             }
+        }
+        for (name, report, row) in back {
+            self.row_of(&report, &owner, (&name, &row), false);
+        }
+    }
+
+    /// A report has a row of a cluster. `may_be_overtaken`: the report arrives late. The row of a cluster that has moved to a later
+    /// report says nothing.
+    fn row_of(&mut self, report: &str, owner: &str, (name, row): (&str, &Row), may_be_overtaken: bool) {
+        if self.has_moved(owner, report, name) {
+            let record = self.record(owner, name);
+            if let Some(beside) = record.and_then(|record| record.beside.as_mut()) {
+                beside.clone_from(row);
+            }
+            return;
+        }
+        let is_unheard = may_be_overtaken && self.is_unheard_row(owner, name, row);
+        self.row(owner, name, row);
+        if let Some(record) = self.record(owner, name) {
+            if is_unheard {
+                // What comes next may also follow what was known before: nothing.
+                record.before.insert(0, Row::default());
+            }
+            let is_beside = may_be_overtaken && record.report != report;
+            record.beside = is_beside.then(Row::default);
+            report.clone_into(&mut record.report);
         }
     }
 
@@ -429,11 +457,10 @@ impl Facts {
         let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
         let is_new = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
         record.is_edited |= !by_controller && record.row() != Some(row);
-        // What somebody wrote into a record counts until its next attempt.
-        record.is_edited &= !by_controller
-            || record
-                .row()
-                .is_none_or(|before| before.attempt() == row.attempt());
+        // What somebody wrote into a record counts until its next attempt. The one whose row they set back is no next one.
+        let mut attempts = record.before.iter().map(Row::attempt);
+        record.is_edited &=
+            !by_controller || record.before.is_empty() || attempts.any(|before| before == row.attempt());
         let found = if by_controller && !is_new && !record.is_edited {
             record.contradiction(row, &begun)
         } else {

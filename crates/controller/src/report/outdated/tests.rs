@@ -252,3 +252,51 @@ fn a_dropped_cluster_that_comes_back_holds_its_slot_while_only_a_rejected_report
         "the row in the highest report counts"
     );
 }
+
+/// Otherwise its work would be deleted, and a leader that is elected before the late report is gone would find the older row.
+#[test]
+fn a_row_counts_as_written_only_when_no_late_report_has_an_older_one() {
+    let now = Instant::now();
+    let soon = now + Duration::from_mins(1);
+    let mut former = Rows::new(&Arc::from("up"));
+    let before = [("a", Phase::Partial), ("b", Phase::Pending)];
+    commit(&mut former, &before, &[], now);
+    let late = report("up-report-2", 2, &json!(due(&mut former, now).rows));
+    let ended = |rows: &mut Rows| {
+        let ended = [("a", Phase::Complete), ("b", Phase::Pending)];
+        commit(rows, &ended, &[], now);
+    };
+    let held = |rows: &Rows| rows.get("a").unwrap().written.as_ref().map(|row| row.phase);
+
+    let mut rows = written(now);
+    ended(&mut rows);
+    let wrote = due(&mut rows, now);
+    rows.wrote(wrote, Some(stored(2)), now);
+    assert_eq!(held(&rows), Some(Phase::Complete));
+    assert!(rows.observe(&late, false, true, now));
+    assert_eq!(
+        held(&rows),
+        Some(Phase::Partial),
+        "a new leader would find that one"
+    );
+
+    let mut rows = written(now);
+    assert!(rows.observe(&late, false, true, now));
+    ended(&mut rows);
+    assert_eq!(rows.due_at(), Some(now), "the late report goes at once");
+    let mut sent = rows.due(soon);
+    let removed = sent.remove(1);
+    assert_eq!((removed.shard, removed.rows.len()), (1, 0));
+    rows.wrote(sent.remove(0), Some(stored(3)), now);
+    assert_eq!(
+        held(&rows),
+        Some(Phase::Partial),
+        "the late report may still be there"
+    );
+    rows.wrote(removed, None, now);
+    let again = rows.due(now).remove(0);
+    assert_eq!(again.shard, 0);
+    rows.wrote(again, Some(stored(3)), now);
+    assert_eq!(held(&rows), Some(Phase::Complete));
+    assert!(rows.due(soon).is_empty());
+}
