@@ -114,7 +114,7 @@ impl Collection {
 
     /// From where a watch goes on that has waited since it had seen all changes up to a revision: it has missed nothing if only
     /// changes of other kinds are forgotten since.
-    pub(crate) fn from_there(&self, seen: u64) -> u64 {
+    pub(crate) fn go_on_from(&self, seen: u64) -> u64 {
         if self.dropped <= seen {
             seen.max(self.forgotten)
         } else {

@@ -152,12 +152,10 @@ impl<R: ClusterRow> KnownCluster<'_, R> {
     /// same cluster.
     fn is_former(&self, view: &WorkView) -> bool {
         let registered = self.managed.and_then(|cluster| cluster.created);
-        let is_older = view
-            .created
-            .zip(registered)
-            .is_some_and(|(created, registered)| created < registered);
         let is_of_work = |record: &Record| record.unreadable || record.attempt == view.work.attempt;
-        is_older && view.unreadable.is_none() && !self.row.is_some_and(|row| is_of_work(row.record()))
+        view.is_older_than(registered)
+            && view.unreadable.is_none()
+            && !self.row.is_some_and(|row| is_of_work(row.record()))
     }
 }
 

@@ -185,7 +185,7 @@ impl Watch {
     /// The revision up to which there is nothing that was not seen.
     fn seen(&self, collection: &Collection) -> u64 {
         if self.has_waited {
-            collection.from_there(self.revision)
+            collection.go_on_from(self.revision)
         } else {
             self.revision
         }

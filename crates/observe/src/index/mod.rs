@@ -186,7 +186,13 @@ impl Index {
         let (Change::Applied(object) | Change::Deleted(object)) = change;
         self.watched = self.watched.max(version_of(object));
         match change {
-            Change::Applied(object) => self.apply_work(object, now),
+            Change::Applied(object) => {
+                let is_known = self.view_of(object).is_some();
+                self.apply_work(object, now);
+                if !is_known {
+                    self.doubt_former(object);
+                }
+            }
             Change::Deleted(object) => self.delete_work(object, now),
         }
     }
@@ -194,12 +200,15 @@ impl Index {
     /// The resource version at which this very work is known; 0 if it is not known.
     #[must_use]
     pub fn version_of(&self, object: &ManifestWork) -> u64 {
-        let (Some(namespace), Some(uid)) = (&object.metadata.namespace, &object.metadata.uid) else {
-            return 0;
-        };
-        let by_step = self.works.get(namespace.as_str()).into_iter().flatten();
-        let is_same = |view: &&Arc<WorkView>| *view.uid == **uid;
-        by_step.flatten().find(is_same).map_or(0, |view| view.version)
+        self.view_of(object).map_or(0, |view| view.version)
+    }
+
+    /// What is known of this very work.
+    fn view_of(&self, object: &ManifestWork) -> Option<&Arc<WorkView>> {
+        let namespace = object.metadata.namespace.as_deref()?;
+        let uid = object.metadata.uid.as_deref()?;
+        let by_step = self.works.get(namespace).into_iter().flatten();
+        by_step.flatten().find(|view| *view.uid == *uid)
     }
 
     /// Handles a ManifestWork from a list.
@@ -276,6 +285,21 @@ impl Index {
         {
             Arc::make_mut(view).unconfirmed = false;
             self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+    }
+
+    /// Handles that the watch has reported a work that was not known. If that is older than the registration of its cluster, the
+    /// watch may be behind: the work may be gone, and that may have been read already.
+    fn doubt_former(&mut self, object: &ManifestWork) {
+        let (Some(namespace), Some(uid)) = (&object.metadata.namespace, &object.metadata.uid) else {
+            return;
+        };
+        let cluster = self.clusters.get(namespace.as_str());
+        let registered = cluster.and_then(|cluster| cluster.created);
+        let by_step = self.works.get_mut(namespace.as_str()).into_iter().flatten();
+        let is_former = |view: &&mut Arc<WorkView>| *view.uid == **uid && view.is_older_than(registered);
+        for view in by_step.flatten().filter(is_former) {
+            Arc::make_mut(view).unconfirmed = true;
         }
     }
 

@@ -504,6 +504,46 @@ fn a_work_that_was_seen_before_its_cluster_was_registered_anew_counts_only_once_
     }
 }
 
+/// The watch of the works may be so far behind that it reports works that were already read as absent.
+#[test]
+fn a_work_that_the_watch_reports_after_its_cluster_was_registered_anew_counts_only_once_it_was_read() {
+    let registered = |at: &str| {
+        let mut cluster = crate::testing::cluster("c1");
+        cluster.metadata.creation_timestamp = serde_json::from_value(json!(at)).unwrap();
+        cluster
+    };
+    let work = |version| {
+        let mut work = given(version).work();
+        work.metadata.creation_timestamp = serde_json::from_value(json!("2026-11-22T10:00:00Z")).unwrap();
+        work
+    };
+    let is_unconfirmed = |index: &Index| slot(index).is_some_and(|view| view.unconfirmed);
+    for (at, is_older) in [("2026-11-22T10:00:00Z", false), ("2026-11-22T10:00:01Z", true)] {
+        let mut index = Index::default();
+        let first = registered("2026-11-22T09:00:00Z");
+        index.cluster(&Change::Applied(first.clone()));
+        index.answered_work(&work(5), now());
+        index.cluster(&Change::Deleted(first));
+        index.mark_vanished("c1", Step::Operators, "w1");
+        index.cluster(&Change::Applied(registered(at)));
+        for version in [5, 6] {
+            index.work(&Change::Applied(work(version)), now());
+            assert_eq!(is_unconfirmed(&index), is_older);
+        }
+        index.answered_work(&work(6), now());
+        index.work(&Change::Applied(work(7)), now());
+        assert!(slot(&index).is_some() && !is_unconfirmed(&index), "it was read");
+    }
+    let mut index = Index::default();
+    index.cluster(&Change::Applied(registered("2026-11-22T10:00:01Z")));
+    index.listed_work(&work(5), now());
+    index.work(&Change::Applied(work(6)), now());
+    assert!(
+        slot(&index).is_some() && !is_unconfirmed(&index),
+        "a list is current"
+    );
+}
+
 /// A write that would change nothing is answered with a version that is known. So what is known of an object must not depend on
 /// when it was read.
 #[test]

@@ -178,6 +178,14 @@ impl WorkView {
         })
     }
 
+    /// True when it was created before its cluster was registered.
+    #[must_use]
+    pub fn is_older_than(&self, registered: Option<DateTime<Utc>>) -> bool {
+        self.created
+            .zip(registered)
+            .is_some_and(|(created, registered)| created < registered)
+    }
+
     /// True when its disappearance proves no success: we wanted it deleted, or it may be of an earlier registration of the cluster.
     #[must_use]
     pub fn tells_no_end(&self) -> bool {

@@ -259,12 +259,13 @@ impl Checker<'_> {
             return;
         }
         // If its start exists, the cluster is in flight, and an edit may change it like any other.
-        let begun = || {
-            let mut steps = Step::ALL.into_iter();
-            steps.any(|step| own(cluster, step).is_some_and(|work| speaks_for(work, before, step)))
-        };
+        let told = |step: Step| own(cluster, step).filter(|work| speaks_for(work, before, step));
+        let begun = || Step::ALL.into_iter().any(|step| told(step).is_some());
+        // Its work may be seen before the response to its creation. The doubt is then about an earlier creation.
+        let is_there = |step: Step| told(step).is_some_and(|work| !work.vanished);
+        let unsettled = cluster.unsettled.is_some_and(|step| !is_there(step));
         let unread = cluster.works.contains(&StepWork::Unconfirmed);
-        let waits = cluster.unsettled.is_some() || ((cluster.late.is_some() || unread) && !begun());
+        let waits = unsettled || ((cluster.late.is_some() || unread) && !begun());
         if waits && matches!(before.phase, Phase::Pending | Phase::Blocked) {
             let text = format!("{:?} became {:?}", before.attempt, record.attempt);
             self.report(ViolationKind::UnsettledPassed, Some(cluster), text);

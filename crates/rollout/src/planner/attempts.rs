@@ -416,6 +416,14 @@ fn fall_back(
     record
 }
 
+/// True when the next step of a cluster that is in its pre-action may be on its way, or a pre-action in place of one that
+/// somebody deleted.
+fn may_be_on_its_way(cluster: &Cluster, record: &Record) -> bool {
+    let pre_action = cluster.step_work(Step::PreAction).ours();
+    let is_there = pre_action.is_some_and(|work| is_of(work, record, Step::PreAction));
+    cluster.awaits_start() && (record.succeeded(Stage::PreAction) || !is_there)
+}
+
 fn revise(
     cluster: &Cluster,
     record: Arc<Record>,
@@ -448,8 +456,8 @@ fn revise(
             return record;
         }
         Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, own(), policy),
-        // The next step may be on its way. In a new attempt its work would count as a leftover, which holds no slot.
-        Phase::PreAction if cluster.awaits_start() && record.succeeded(Stage::PreAction) => return record,
+        // In a new attempt the work that is on its way would count as a leftover, which holds no slot.
+        Phase::PreAction if may_be_on_its_way(cluster, &record) => return record,
         // What the cluster was given before may be over. It is queued again for the operators, which take a slot.
         Phase::Initialized | Phase::Partial
             if policy.wants(Step::Operators) && has_just_ended(Step::Platform) =>

@@ -1,10 +1,13 @@
-//! Rows whose writes have no response: the hub may have them (`docs/design/rules.md#release-row-first`).
+//! Rows and works whose writes have no response: the hub may have them (`docs/design/rules.md#release-row-first`,
+//! `docs/design/rules.md#unsettled-starts`).
+
+use std::sync::Arc;
 
 use super::violations::{create, refused};
-use super::{planned, stand, writes};
+use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
-use crate::model::{Phase, Reason, Stage, Step};
-use crate::testing::{PolicyBuilder, fleet, policy, record, work};
+use crate::model::{Busy, Phase, Reason, Stage, Step};
+use crate::testing::{FleetBuilder, PolicyBuilder, WorkBuilder, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
 
@@ -48,4 +51,72 @@ fn an_edit_that_ends_a_step_frees_its_slot_only_when_that_is_written() {
         .succeeded(Stage::Platform, 0);
     let plan = planned(21, asked(), updated().record(ended).cluster("b"));
     assert!(writes(&plan).contains(&"create b/Platform".to_owned()));
+}
+
+/// The response to its creation is still to come, and an earlier creation never had one.
+#[test]
+fn an_edit_reaches_a_cluster_whose_start_is_seen_before_its_response() {
+    let edited = |steps: &[Step]| {
+        let edited = policy().pre_action().edited("r2", steps);
+        edited.max_concurrency(1)
+    };
+    let starting = |work: WorkBuilder| {
+        let a = fleet().cluster("a").work(Step::PreAction, work);
+        let a = a.record(record(Phase::Pending)).unsettled(Step::PreAction);
+        a.busy(Busy::Starting)
+    };
+    let reaches = |steps: &[Step], phase: Phase| {
+        let plan = planned(10, edited(steps), starting(work(5)).cluster("b"));
+        assert_eq!(stand(&plan, "a").0, phase);
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
+        assert!(plan.clusters[0].urgent);
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        assert_eq!(writes(&plan), NOTHING);
+    };
+    reaches(&[Step::Platform], Phase::PreAction);
+    reaches(&[Step::PreAction, Step::Platform], Phase::Pending);
+    // Neither what is left of its work nor one of another attempt shows that the last creation was carried out.
+    for unknown in [work(5).vanished(), work(5).revision("r0")] {
+        let asked = edited(&[Step::Platform]);
+        refused(
+            ViolationKind::UnsettledPassed,
+            10,
+            asked,
+            starting(unknown),
+            |plan| {
+                let state = &mut plan.clusters[0];
+                Arc::make_mut(&mut state.record).attempt.revision = "r2".into();
+            },
+        );
+    }
+}
+
+/// Somebody deleted the work of its pre-action. If a new attempt began, the one that is on its way would count as a leftover,
+/// which holds no slot.
+#[test]
+fn a_cluster_whose_deleted_pre_action_may_be_on_its_way_is_queued_again_only_when_that_is_known() {
+    let edited = |step: Step| policy().pre_action().edited("r2", &[step]).max_concurrency(1);
+    let begun = || {
+        let begun = record(Phase::PreAction).stage(Stage::PreAction, 0);
+        fleet().cluster("a").record(begun)
+    };
+    let becomes = |step: Step, a: FleetBuilder, phase: Phase, revision: &str| {
+        let plan = planned(10, edited(step), a.cluster("b"));
+        assert_eq!(stand(&plan, "a").0, phase);
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, revision);
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+    };
+    for step in [Step::PreAction, Step::Platform] {
+        for waits in [
+            begun().busy(Busy::Starting),
+            begun().unsettled(Step::PreAction),
+            begun().late(Step::PreAction),
+        ] {
+            becomes(step, waits, Phase::PreAction, "r1");
+        }
+        becomes(step, begun(), Phase::Pending, "r2");
+    }
+    let landed = || begun().work(Step::PreAction, work(0));
+    becomes(Step::Platform, landed(), Phase::PreAction, "r2");
+    becomes(Step::PreAction, landed(), Phase::Pending, "r2");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::names::Step;
 use api::time::parse_rfc3339;
 
-use super::facts::{DEAF, End, Facts, Record, Row, Running, Upgrade, Version, version};
+use super::facts::{Cluster, DEAF, End, Facts, Record, Row, Running, Upgrade, Version, version};
 use super::rule::Rule;
 
 /// What rows call a step.
@@ -106,6 +106,26 @@ impl Upgrade {
             .filter(|((name, step, _), _)| name == cluster && *step == Step::Platform);
         ends.any(|(_, end)| *since < end.last && is_outdated(end))
     }
+
+    /// Whether a cluster that its row says to be in its update needs nothing more that holds a slot, as whoever sent a start of this
+    /// revision knew: an edit has taken its operators away after agents had reported the end of the update, and the row is of that
+    /// edit already. Whoever leads then finds the end by the work, which is of an earlier revision and has the start of the row.
+    pub(super) fn needs_no_operators(&self, cluster: &str, revision: &str, sent: Duration) -> bool {
+        let record = self.records.get(cluster).filter(|record| record.sent < sent);
+        let is_of_edit =
+            |row: &&Row| row.revision == revision && matches!(row.phase.as_str(), "Initialized" | "Partial");
+        let row = record.and_then(Record::row).filter(is_of_edit);
+        let update = row.and_then(|row| row.step(word(Step::Platform)));
+        let Some(started) = update.and_then(|step| parse_rfc3339(&step.started)) else {
+            return false;
+        };
+        let mut ends = self.ends.iter();
+        let has_ended = ends.any(|((name, step, of), end)| {
+            let is_kept = of != revision && parse_rfc3339(&end.started) == Some(started);
+            name == cluster && *step == Step::Platform && is_kept && end.first <= sent
+        });
+        has_ended && !self.wants_operators(sent)
+    }
 }
 
 impl Facts {
@@ -134,24 +154,53 @@ impl Facts {
     /// Whether a cluster has claimed to run something older after it had ended the update that an upgrade asks for, and another
     /// upgrade has then taken it to something older. Nobody can tell such a claim from that of a cluster that somebody has taken
     /// back. A claim that is older because of the other update does not count. Neither does one that is no version: it does not
-    /// say that the cluster was taken back.
+    /// say that the cluster was taken back. To a replica that has never led, a claim that is late by two updates looks the same.
     pub(super) fn was_misled(&self, owner: &str, name: &str) -> bool {
         let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
             return false;
         };
         let target = upgrade.generations.last().and_then(|spec| version(&spec.version));
         let updates = upgrade.updates(name).filter(|(_, to)| *to == target);
-        let (Some(target), Some(ended)) = (target, updates.map(|(end, _)| end.last).max()) else {
+        let update = updates.map(|(end, _)| end).max_by_key(|end| end.last);
+        let Some((target, update)) = target.zip(update) else {
             return false;
         };
         let others = self.upgrades.iter().filter(|(uid, _)| uid.as_str() != owner);
         let updates = others.flat_map(|(_, other)| other.updates(name));
         let mut older = updates.filter(|(_, to)| to.is_some_and(|to| to < target));
+        let before = self.version_before(upgrade, name, update);
         older.any(|(end, _)| {
             let mut claims = cluster.versions.iter();
             let is_older = |claimed: Version| claimed != Version::default() && claimed < target;
-            claims.any(|(since, claimed)| ended < *since && *since < end.first && is_older(*claimed))
+            claims.any(|(since, claimed)| update.last < *since && *since < end.first && is_older(*claimed))
+                || before.is_some_and(|before| self.is_unproven(cluster, before, update.last, end.first))
         })
+    }
+
+    /// The version from which an update of a cluster began by its row, if agents have reported that an earlier one had led to it.
+    fn version_before(&self, upgrade: &Upgrade, name: &str, update: &End) -> Option<Version> {
+        let row = upgrade.records.get(name).and_then(Record::row);
+        let proven = row.and_then(Row::update);
+        let (before, _) = proven.filter(|(_, to)| Some(*to) == version(&update.target))?;
+        let updates = self.upgrades.values().flat_map(|one| one.updates(name));
+        let mut earlier = updates.filter(|(end, _)| end.last < update.first);
+        earlier.any(|(_, to)| to == Some(before)).then_some(before)
+    }
+
+    /// Whether a replica that had never led before began to lead between two times, and the cluster claimed then to run something
+    /// older than the version from which its last update had begun. To that replica the row of the update proves nothing.
+    fn is_unproven(&self, cluster: &Cluster, before: Version, since: Duration, until: Duration) -> bool {
+        let is_late = |at: Duration| {
+            let next = cluster.versions.iter().skip(1).map(|(since, _)| *since);
+            let mut claims = cluster.versions.iter().zip(next.chain([Duration::MAX]));
+            claims.any(|((begin, claimed), end)| {
+                let is_heard = *begin <= at && at < end.saturating_add(DEAF);
+                is_heard && *claimed != Version::default() && *claimed < before
+            })
+        };
+        let has_led = |name: &str| self.claims.iter().any(|(at, who)| *at <= since && who == name);
+        let mut leaders = self.claims.iter().filter(|(_, who)| !who.is_empty());
+        leaders.any(|(at, who)| since < *at && *at < until && !has_led(who) && is_late(*at))
     }
 
     /// The controller says that a cluster is complete.

@@ -8,6 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::facts::{Facts, Key, Record, Row, Upgrade, version};
 use super::rule::Rule;
+use super::statuses::CLOCK_JUMPS;
 use super::works::Work;
 use crate::actor::Role;
 
@@ -232,7 +233,25 @@ impl Facts {
         let began = self.began.get(&key(uid, name, Step::Platform, row)).copied();
         let began = began.filter(|began| is_in_it && cluster.changed < *began)?;
         let limit = upgrade.in_force(self.now).map(|spec| spec.timeout).max()?;
-        Some(began + limit + self.tolerance)
+        let counts = self.recorded_start(uid, name, row).unwrap_or(began);
+        Some(began.max(counts) + limit + self.tolerance)
+    }
+
+    /// The start of the platform step that both a row and its work name, in a run in which clocks jump. A step that begins while a
+    /// clock is ahead gets a start in the future, and a start that was recorded is not moved when the clock is right again.
+    fn recorded_start(&self, uid: &str, name: &str, row: &Row) -> Option<Duration> {
+        if self.tolerance < CLOCK_JUMPS {
+            return None;
+        }
+        let started = row
+            .step("Platform")
+            .and_then(|step| parse_rfc3339(&step.started))?;
+        let platform = Step::Platform.work_name(name);
+        let is_named = self.works.values().any(|work| {
+            work.owner == uid && work.name == platform && parse_rfc3339(&work.started) == Some(started)
+        });
+        let since = (started - crate::time::begin()).to_std().ok();
+        since.filter(|_| is_named)
     }
 }
 

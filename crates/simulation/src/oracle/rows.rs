@@ -58,7 +58,7 @@ impl Row {
     }
 
     /// The versions before and after the update, if the row says that it succeeded.
-    fn update(&self) -> Option<(Version, Version)> {
+    pub(super) fn update(&self) -> Option<(Version, Version)> {
         let step = self.step("Platform").filter(|step| step.outcome == "Succeeded");
         step.and_then(|_| Some((version(&self.from)?, version(&self.to)?)))
     }

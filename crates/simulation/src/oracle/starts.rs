@@ -69,13 +69,14 @@ impl Facts {
                 let is_none = self.is_unaccounted(upgrade, name)
                     || self.is_back_since(upgrade, name, sent)
                     || self.may_seem_gone(upgrade, name, sent)
-                    || upgrade.waits_anew(name);
+                    || upgrade.waits_anew(name)
+                    || upgrade.needs_no_operators(name, &work.revision, sent);
                 !is_edited(name) && !is_none
             })
             .cloned()
             .collect();
         names.push(work.cluster.clone());
-        let goes_on = goes_on(upgrade, work, sent);
+        let goes_on = goes_on(upgrade, work, sent) || self.is_lost_since(upgrade, work, sent);
         let is_exempt = self.is_exempt(upgrade, work, sent) || self.is_of_former_leader();
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
@@ -132,6 +133,15 @@ impl Facts {
         let went_back = self.rewinds.iter().any(|(at, _)| sent < *at + UNHEARD);
         let is_selected = (is_named || is_decided) && !self.is_unbound;
         cluster.is_there && !is_selected && is_heard && !went_back
+    }
+
+    /// Whether a cluster is gone that was under way when a start was sent. Since then its row was removed, which said so, or the
+    /// cluster was lost: whoever sent the start had not heard yet that it is gone.
+    fn is_lost_since(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
+        let cluster = self.clusters.get(&work.cluster);
+        let is_gone = cluster.is_none_or(|cluster| !cluster.is_there);
+        let dropped = upgrade.dropped.get(&work.cluster);
+        is_gone && dropped.is_some_and(|dropped| sent <= *dropped)
     }
 
     /// Whether a cluster without a row was registered anew so shortly before that whoever sent the start may only have heard by

@@ -16,7 +16,7 @@ use super::rule::Rule;
 const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
 /// Clocks jump in runs in which they may be wrong by more than this.
-const CLOCK_JUMPS: Duration = Duration::from_secs(10);
+pub(super) const CLOCK_JUMPS: Duration = Duration::from_secs(10);
 /// How long after the removal or change of a row a status may still count its cluster: until the answer is there, and the status
 /// is sent.
 const UNTOLD: Duration = Duration::from_secs(5);
