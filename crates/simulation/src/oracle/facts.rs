@@ -127,6 +127,8 @@ pub(super) struct Record {
     pub superseded: BTreeSet<(String, String)>,
     /// When the controller last sent a row that said Blocked and was refused, and the attempt of that row (revision and retry).
     pub blocked: Option<(Duration, (String, String))>,
+    /// When a status was last sent that said Blocked of the cluster.
+    pub told_blocked: Duration,
 }
 
 impl Record {
@@ -145,11 +147,11 @@ impl Record {
     }
 
     /// Whether the controller has sent a row of this attempt that said Blocked and was refused, since the row on the hub says its
-    /// phase.
+    /// phase, or a status that said so since it sent that row: the next row may have waited until that was over.
     pub fn was_blocked(&self, attempt: &(String, String)) -> bool {
         let since = self.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
-        let told = self.blocked.as_ref();
-        told.is_some_and(|(sent, of)| since <= *sent && of == attempt)
+        let refused = self.blocked.as_ref();
+        self.told_blocked > self.sent || refused.is_some_and(|(sent, of)| since <= *sent && of == attempt)
     }
 
     /// Whether the cluster waits for another attempt after it was complete, or after everything but its post-action had ended: an
@@ -328,8 +330,8 @@ pub(super) struct Cluster {
     pub done: BTreeMap<String, Duration>,
     /// Since when the platform work shows the end of the update to a version.
     pub shown: BTreeMap<String, Duration>,
-    /// The version that its last platform work reported before that work was deleted. Only whoever saw it then knows of it.
-    pub remembered: Option<Version>,
+    /// The version that a platform work reported last.
+    pub reported: Option<super::starts::Reported>,
 }
 
 impl Cluster {
@@ -566,16 +568,6 @@ impl Facts {
             by_name.is_some_and(|names| names.contains(cluster.called(name))) || self.decided.contains(name)
         };
         row.is_none() && (self.is_unbound || !self.clusters.get(name).is_some_and(selected))
-    }
-
-    /// Whether a cluster without a row has come back since a time at which it was nobody's.
-    pub fn is_back_since(&self, upgrade: &Upgrade, name: &str, time: Duration) -> bool {
-        let row = upgrade.records.get(name).and_then(Record::row);
-        row.is_none()
-            && self
-                .clusters
-                .get(name)
-                .is_some_and(|cluster| cluster.changed > time)
     }
 
     /// Computes anew who is selected.

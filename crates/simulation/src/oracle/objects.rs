@@ -211,7 +211,7 @@ impl Facts {
         if !exists {
             cluster.versions.clear();
             cluster.proven.clear();
-            cluster.remembered = None;
+            cluster.reported = None;
         }
         if !is_there {
             self.lose(object.name());
@@ -380,7 +380,8 @@ impl Facts {
             let Some(cluster) = self.clusters.get(name) else {
                 return false;
             };
-            let is_remembered = cluster.remembered.is_some_and(|version| version > target)
+            let remembered = cluster.reported.filter(|reported| reported.is_gone);
+            let is_remembered = remembered.is_some_and(|reported| reported.version > target)
                 && cluster
                     .proven_at(self.now)
                     .is_none_or(|version| version <= target);

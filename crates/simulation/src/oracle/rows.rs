@@ -64,7 +64,7 @@ impl Row {
     }
 
     /// Why this row cannot follow another one, if it cannot. `begun`: the steps whose works were created. `was_blocked`: the
-    /// controller has sent a row between them that said Blocked, and the hub has refused it.
+    /// controller has sent a row between them that said Blocked, and the hub has refused it, or a status that said so.
     fn contradicts(&self, before: &Row, begun: &[&str], was_blocked: bool) -> Option<String> {
         if self.attempt() != before.attempt() {
             return None;

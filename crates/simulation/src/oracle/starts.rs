@@ -4,9 +4,30 @@ use std::time::Duration;
 
 use api::names::Step;
 
-use super::facts::{DEAF, Facts, Record, Row, UNHEARD, Upgrade, holds_slot, version};
+use super::facts::{Cluster, DEAF, Facts, Record, Row, UNHEARD, Upgrade, Version, holds_slot, version};
 use super::rule::Rule;
 use super::works::Work;
+
+/// The version that a platform work of a cluster reported last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reported {
+    pub version: Version,
+    /// Since when.
+    pub since: Duration,
+    /// That work is gone. Only whoever saw it before knows of the version.
+    pub is_gone: bool,
+}
+
+impl Cluster {
+    /// The older version that its platform work reported when a start was sent, after it had reported the end of the update to
+    /// `proven`. That counts more than a row: somebody may have taken the cluster back.
+    fn taken_back(&self, proven: Version, sent: Duration) -> Option<Version> {
+        let mut ends = self.done.iter();
+        let (_, ended) = ends.find(|(target, _)| version(target) == Some(proven))?;
+        let reported = self.reported.filter(|reported| reported.version < proven)?;
+        (*ended < reported.since && reported.since <= sent).then_some(reported.version)
+    }
+}
 
 /// Whether a work is one more of an attempt that is under way by its row. A cluster that comes back before it was dropped
 /// goes on, and one whose work somebody deleted may do so.
@@ -144,6 +165,21 @@ impl Facts {
         is_gone && dropped.is_some_and(|dropped| sent <= *dropped)
     }
 
+    /// Whether a cluster without a row has come back since a start was sent, before which it was nobody's. The same holds if it
+    /// started before whoever leads began to, and has come back since so shortly before that the leader may not have heard of it.
+    fn is_back_since(&self, upgrade: &Upgrade, name: &str, sent: Duration) -> bool {
+        let row = upgrade.records.get(name).and_then(Record::row);
+        let Some(cluster) = self.clusters.get(name).filter(|_| row.is_none()) else {
+            return false;
+        };
+        let started = upgrade.flights.get(name).or_else(|| upgrade.suspended.get(name));
+        let term = self.claims.last().map(|(since, _)| *since);
+        let was_nobodys = started
+            .zip(term)
+            .is_some_and(|(started, term)| *started < term && term < cluster.changed);
+        cluster.changed > sent || (was_nobodys && cluster.changed + DEAF > sent)
+    }
+
     /// Whether a cluster without a row was registered anew so shortly before that whoever sent the start may only have heard by
     /// then that it was gone. A cluster that is gone holds a slot only as long as the hub has its row.
     fn may_seem_gone(&self, upgrade: &Upgrade, name: &str, sent: Duration) -> bool {
@@ -221,7 +257,9 @@ impl Facts {
             let reported = cluster.shown.keys().filter_map(|shown| version(shown)).min();
             let claimed = cluster.oldest_claimed(sent, DEAF);
             let known = reported.into_iter().chain(claimed).min();
-            cluster.proven_at(sent).or(known)
+            let proven = cluster.proven_at(sent);
+            let proven = proven.map(|proven| cluster.taken_back(proven, sent).unwrap_or(proven));
+            proven.or(known)
         });
         if let Some(runs) = runs {
             self.check(Rule::Downgrade, runs <= target, || {

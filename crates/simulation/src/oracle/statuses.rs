@@ -92,6 +92,22 @@ impl Facts {
             format!("{}: {status}", wrong.unwrap_or_default())
         });
         self.under_way(uid, number(status, "/inFlight"));
+        self.note_blocked(uid, status);
+    }
+
+    /// Notes who is blocked by a status. The row that would say so may have to wait for the response to the one before.
+    fn note_blocked(&mut self, uid: &str, status: &Value) {
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get_mut(uid) else {
+            return;
+        };
+        let waiting = status.at("/waitingClusters").and_then(Value::as_array);
+        let waiting = waiting.into_iter().flatten();
+        for one in waiting.filter(|one| text(one, "/phase") == "Blocked") {
+            if let Some(record) = upgrade.records.get_mut(text(one, "/name")) {
+                record.told_blocked = sent;
+            }
+        }
     }
 
     /// Transition times move when a status flips, and only then.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::deadlines::wall;
 use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Row, Running, label, text, version};
 use super::rule::Rule;
+use super::starts::Reported;
 use crate::actor::{Role, Sender};
 
 /// A work as far as rules depend on it.
@@ -142,7 +143,7 @@ impl Facts {
             self.tampered(change, &work);
         }
         self.note_running(change, &work);
-        self.note_remembered(change, &work);
+        self.note_reported(change, &work);
         match change.kind {
             ChangeKind::Added if self.by_controller() => {
                 self.keys.insert(change.after.uid.to_string(), work.key());
@@ -205,13 +206,19 @@ impl Facts {
         }
     }
 
-    /// Notes which version only the controller remembers: the one that a platform work reported last, once that work is gone.
-    fn note_remembered(&mut self, change: &Change, work: &Work) {
+    /// Notes which version a platform work reports.
+    fn note_reported(&mut self, change: &Change, work: &Work) {
+        let now = self.now;
         let reported = work.reported("version");
         let reported = reported.and_then(|value| version(text(value, "/string")));
-        if work.step == Some(Step::Platform) && reported.is_some() {
-            let is_gone = change.kind == ChangeKind::Deleted;
-            self.cluster(&work.cluster).remembered = reported.filter(|_| is_gone);
+        if let Some(version) = reported.filter(|_| work.step == Some(Step::Platform)) {
+            let cluster = self.cluster(&work.cluster);
+            let before = cluster.reported.filter(|before| before.version == version);
+            cluster.reported = Some(Reported {
+                version,
+                since: before.map_or(now, |before| before.since),
+                is_gone: change.kind == ChangeKind::Deleted,
+            });
         }
     }
 

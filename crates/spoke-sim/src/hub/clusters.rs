@@ -324,6 +324,8 @@ impl Clusters {
             }
         } else {
             work.unpublished |= write.kind == WriteKind::Status;
+            // The status may have been overwritten since the write was sent.
+            work.check_hub_copy();
             // The watch resolves a 404 or a conflict. The delay is for the case that it lags.
             let delay = TimeDelta::milliseconds(100 << work.refused.min(8));
             work.refused += 1;

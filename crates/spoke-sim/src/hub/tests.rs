@@ -226,6 +226,26 @@ fn a_status_that_is_overwritten_before_the_response_arrives_is_written_again() {
     assert_eq!(bench.feedback("c", "w"), "4.12.0 Completed");
 }
 
+/// The storage of the hub goes back to before the deletion of a work while its agent lets go of it.
+#[test]
+fn a_status_that_is_overwritten_before_a_refusal_arrives_is_written_again() {
+    let mut bench = Bench::new(|_| {});
+    bench.create("c", "w", &update("4.12.0"));
+    bench.pass(5);
+    let partial = bench.work("c", "w").clone();
+    bench.pass(5);
+    bench.change("c", "w", |work| {
+        work["metadata"]["deletionTimestamp"] = json!("2027-01-01T00:00:00Z");
+    });
+    let release = bench.clusters.next_write().unwrap();
+    assert_eq!(release.kind, Release);
+    bench.clusters.forget_versions();
+    bench.change("c", "w", |work| *work = partial);
+    bench.carry_out(&release);
+    bench.pass(1);
+    assert_eq!(bench.feedback("c", "w"), "4.12.0 Completed");
+}
+
 #[test]
 fn a_slow_hub_does_not_stretch_the_update() {
     let mut bench = Bench::new(|_| {});
