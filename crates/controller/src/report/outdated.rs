@@ -13,7 +13,7 @@ use rollout::Record;
 
 use super::row::Row;
 use super::rows::Rows;
-use super::shard::{Outdated, ReportShard, ShardWrite};
+use super::shard::{ReportShard, ShardWrite};
 
 impl Rows {
     /// The clusters without a row that hold slots by a row that the hub may have.
@@ -174,12 +174,6 @@ fn write_again(
     if let Some(row) = rows.get(cluster).filter(|row| row.shard < shard) {
         shards[row.shard].mark(now, true);
     }
-}
-
-/// True when the hub may hold an older row of a cluster in a higher shard than this one. That row counts.
-pub(super) fn is_overtaken(outdated: &Outdated, cluster: &str, shard: usize) -> bool {
-    let shards = outdated.get(cluster).and_then(BTreeMap::last_key_value);
-    shards.is_some_and(|(last, _)| *last > shard)
 }
 
 /// The record if it holds a slot.

@@ -13,9 +13,10 @@ use api::views::Report;
 use observe::record::{self, to_record};
 use rollout::{ClusterState, Plan, Policy, Record};
 
-use super::outdated::is_overtaken;
 use super::row::Row;
-use super::shard::{Copy, Kept, Outdated, Refusals, ReportShard, ShardWrite, StoredReport, slot_below};
+use super::shard::{
+    Copy, Kept, Outdated, Refusals, ReportShard, ShardWrite, StoredReport, is_overtaken, slot_below,
+};
 
 /// Records by cluster, and their shards.
 #[derive(Clone, Debug)]

@@ -261,3 +261,9 @@ pub(super) fn slot_below(
     let mut lower = outdated.get(cluster)?.range(..shard).rev();
     lower.find_map(|(number, record)| record.clone().filter(|_| shards[*number].may_exist()))
 }
+
+/// True when the hub may hold an older row of a cluster in a higher shard than this one. That row counts.
+pub(super) fn is_overtaken(outdated: &Outdated, cluster: &str, shard: usize) -> bool {
+    let shards = outdated.get(cluster).and_then(BTreeMap::last_key_value);
+    shards.is_some_and(|(last, _)| *last > shard)
+}

@@ -13,8 +13,7 @@ use crate::model::{
 };
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
-use crate::planner::start::UNREAD;
-use crate::planner::wording::cut;
+use crate::planner::wording::{UNREAD, cut};
 
 /// How long a Job must look failed before it counts as failed although it does not report a failure
 /// (`docs/design/rules.md#approval-job`).

@@ -9,10 +9,7 @@ use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep};
 use crate::planner::downgrade::is_refused;
 use crate::planner::is_free;
-use crate::planner::wording::duration;
-
-/// Why a cluster waits while one of its works is to be read.
-pub(crate) const UNREAD: &str = "The step's ManifestWork was created before the cluster was registered anew. The controller reads whether it is still there.";
+use crate::planner::wording::{UNREAD, duration};
 
 impl ClusterEvaluator<'_> {
     /// Begins a step whose work does not exist: the work is to be created once nothing blocks it.

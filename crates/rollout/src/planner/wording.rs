@@ -2,6 +2,9 @@
 
 use chrono::TimeDelta;
 
+/// Why a cluster waits while one of its works is to be read.
+pub(crate) const UNREAD: &str = "The step's ManifestWork was created before the cluster was registered anew. The controller reads whether it is still there.";
+
 /// Cuts a text to at most 256 bytes, on a character boundary.
 pub(crate) fn cut(text: &str) -> &str {
     start_of(text, 256)

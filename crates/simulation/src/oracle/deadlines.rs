@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use api::names::Step;
 use api::time::parse_rfc3339;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 
+use super::clocks::{CLOCK_JUMPS, wall};
 use super::facts::{Facts, Key, Record, Row, Upgrade, version};
 use super::rule::Rule;
-use super::statuses::CLOCK_JUMPS;
 use super::works::Work;
 use crate::actor::Role;
 
@@ -253,9 +253,4 @@ impl Facts {
         let since = (started - crate::time::begin()).to_std().ok();
         since.filter(|_| is_named)
     }
-}
-
-/// The hub's time.
-pub(super) fn wall(at: Duration) -> DateTime<Utc> {
-    crate::time::begin() + TimeDelta::from_std(at).unwrap_or_default()
 }

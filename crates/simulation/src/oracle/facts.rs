@@ -8,8 +8,9 @@ use api::names::Step as WorkStep;
 use hub_sim::{At as _, Object};
 use serde_json::Value;
 
+pub(super) use super::memory::Version;
+use super::memory::{Forbidden, Reported};
 use super::rule::{Rule, Violation};
-use super::told::Forbidden;
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
 use crate::trace::Trace;
@@ -21,9 +22,6 @@ pub(super) const UNHEARD: Duration = Duration::from_secs(135);
 
 /// Upgrade, cluster, name of the work, revision and retry.
 pub(super) type Key = (String, String, String, String, String);
-
-/// A version as `(major, minor, patch)`.
-pub(super) type Version = (u64, u64, u64);
 
 /// Reads `4.14.12`.
 pub(super) fn version(text: &str) -> Option<Version> {
@@ -331,7 +329,7 @@ pub(super) struct Cluster {
     /// Since when the platform work shows the end of the update to a version.
     pub shown: BTreeMap<String, Duration>,
     /// The version that a platform work reported last.
-    pub reported: Option<super::starts::Reported>,
+    pub reported: Option<Reported>,
 }
 
 impl Cluster {

@@ -1,8 +1,10 @@
 //! What must hold, judged only by the hub's log, by requests, and by the agents' own truth: never by what the controller thinks.
 
+mod clocks;
 mod complete;
 mod deadlines;
 mod facts;
+mod memory;
 mod objects;
 mod requests;
 mod rows;

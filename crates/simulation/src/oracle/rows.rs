@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use hub_sim::{Change, ChangeKind};
 use serde_json::Value;
 
-use super::deadlines::wall;
+use super::clocks::wall;
 use super::facts::{Cluster, Facts, Record, Row, Step, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 use crate::actor::Sender;

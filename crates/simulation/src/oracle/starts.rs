@@ -8,16 +8,6 @@ use super::facts::{Cluster, DEAF, Facts, Record, Row, UNHEARD, Upgrade, Version,
 use super::rule::Rule;
 use super::works::Work;
 
-/// The version that a platform work of a cluster reported last.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reported {
-    pub version: Version,
-    /// Since when.
-    pub since: Duration,
-    /// That work is gone. Only whoever saw it before knows of the version.
-    pub is_gone: bool,
-}
-
 impl Cluster {
     /// The older version that its platform work reported when a start was sent, after it had reported the end of the update to
     /// `proven`. That counts more than a row: somebody may have taken the cluster back.

@@ -8,15 +8,13 @@ use chrono::TimeDelta;
 use hub_sim::At as _;
 use serde_json::Value;
 
-use super::deadlines::wall;
+use super::clocks::{CLOCK_JUMPS, wall};
 use super::facts::{Facts, Record, Upgrade, holds_slot, text};
 use super::rule::Rule;
 
 /// Conditions that are always there.
 const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
-/// Clocks jump in runs in which they may be wrong by more than this.
-pub(super) const CLOCK_JUMPS: Duration = Duration::from_secs(10);
 /// How long after the removal or change of a row a status may still count its cluster: until the answer is there, and the status
 /// is sent.
 const UNTOLD: Duration = Duration::from_secs(5);

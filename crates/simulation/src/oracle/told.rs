@@ -8,19 +8,12 @@ use serde_json::Value;
 
 use super::Oracle;
 use super::facts::{Facts, Upgrade, text};
+use super::memory::Forbidden;
 use super::requests::Sent;
 use crate::actor::Sender;
 
 /// A creation that is forbidden is tried again within this time.
 const AGAIN: Duration = Duration::from_secs(90);
-
-/// The creations of one cluster's works that the hub forbids a replica.
-#[derive(Clone, Debug)]
-pub(super) struct Forbidden {
-    by: Arc<str>,
-    since: Duration,
-    last: Duration,
-}
 
 /// What an upgrade must tell of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

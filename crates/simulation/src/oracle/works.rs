@@ -11,10 +11,10 @@ use api::time::parse_rfc3339;
 use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::deadlines::wall;
+use super::clocks::wall;
 use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Row, Running, label, text, version};
+use super::memory::Reported;
 use super::rule::Rule;
-use super::starts::Reported;
 use crate::actor::{Role, Sender};
 
 /// A work as far as rules depend on it.

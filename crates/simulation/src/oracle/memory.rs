@@ -1,0 +1,25 @@
+//! What rules remember of refusals and of reported versions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A version as `(major, minor, patch)`.
+pub(super) type Version = (u64, u64, u64);
+
+/// The creations of one cluster's works that the hub forbids a replica.
+#[derive(Clone, Debug)]
+pub(super) struct Forbidden {
+    pub by: Arc<str>,
+    pub since: Duration,
+    pub last: Duration,
+}
+
+/// The version that a platform work of a cluster reported last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reported {
+    pub version: Version,
+    /// Since when.
+    pub since: Duration,
+    /// That work is gone. Only whoever saw it before knows of the version.
+    pub is_gone: bool,
+}
