@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use api::names::Step;
 use api::time::parse_rfc3339;
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::facts::{Cluster, DEAF, End, Facts, Record, Row, Running, Upgrade, Version, version};
 use super::rule::Rule;
+
+/// How long before its creation a work may have begun, for whoever knows nothing but the work.
+const EARLY: TimeDelta = TimeDelta::minutes(1);
 
 /// What rows call a step.
 const fn word(step: Step) -> &'static str {
@@ -27,6 +31,18 @@ fn is_at_work(work: &Running, owner: &str, cluster: &str, row: &Row) -> bool {
         && work.retry == row.retry
 }
 
+impl End {
+    /// Whether a row that has this start tells of this step. A work that is created again keeps its start. If somebody deletes the
+    /// row as well, the next one has a start that is not long before that creation.
+    fn has_start(&self, started: DateTime<Utc>) -> bool {
+        let Some(named) = parse_rfc3339(&self.started) else {
+            return false;
+        };
+        let earliest = parse_rfc3339(&self.created).map_or(named, |created| created - EARLY);
+        started == named || started == named.max(earliest)
+    }
+}
+
 impl Upgrade {
     /// The ends of this upgrade's updates of a cluster that agents have reported, and the versions to which they led.
     fn updates(&self, cluster: &str) -> impl Iterator<Item = (&End, Option<Version>)> {
@@ -45,7 +61,7 @@ impl Upgrade {
     pub(super) fn end_of_row(&self, cluster: &str, step: Step, row: &Row) -> Option<&End> {
         let recorded = row.step(word(step));
         let started = recorded.and_then(|step| parse_rfc3339(&step.started));
-        let is_kept = |end: &End| started.is_some() && parse_rfc3339(&end.started) == started;
+        let is_kept = |end: &End| started.is_some_and(|started| end.has_start(started));
         let mut kept = self
             .ends
             .iter()
@@ -121,7 +137,7 @@ impl Upgrade {
         };
         let mut ends = self.ends.iter();
         let has_ended = ends.any(|((name, step, of), end)| {
-            let is_kept = of != revision && parse_rfc3339(&end.started) == Some(started);
+            let is_kept = of != revision && end.has_start(started);
             name == cluster && *step == Step::Platform && is_kept && end.first <= sent
         });
         has_ended && !self.wants_operators(sent)

@@ -121,6 +121,8 @@ pub(super) struct Record {
     pub report: String,
     /// If a report that arrived late has its latest row: the row that another report got since, or an empty one.
     pub beside: Option<Row>,
+    /// The last row of each earlier revision.
+    pub former: BTreeMap<String, Row>,
     /// Attempts that are over.
     pub superseded: BTreeSet<(String, String)>,
     /// When the controller last sent a row that said Blocked and was refused, and the attempt of that row (revision and retry).
@@ -166,8 +168,9 @@ impl Record {
 pub(super) struct End {
     pub retry: String,
     pub target: String,
-    /// The start that its work names.
+    /// The start that its work names, and when the hub created that work.
     pub started: String,
+    pub created: String,
     /// When they first and last said so.
     pub first: Duration,
     pub last: Duration,

@@ -135,7 +135,17 @@ impl Record {
         if is_new || was_lost {
             self.superseded.clear();
         }
-        self.before.clear();
+        let rows = self.before.drain(..).filter(|row| row.revision != attempt.0);
+        self.former.extend(rows.map(|row| (row.revision.clone(), row)));
+    }
+
+    /// The last row of a revision; the latest row, if none is of it.
+    pub(super) fn row_for(&self, revision: &str) -> Option<&Row> {
+        let mut rows = self.before.iter().rev();
+        let of_revision = rows.find(|row| row.revision == revision);
+        of_revision
+            .or_else(|| self.former.get(revision))
+            .or_else(|| self.row())
     }
 }
 

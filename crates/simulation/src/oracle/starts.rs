@@ -323,8 +323,10 @@ impl Facts {
             if !cluster.is_there || cluster.called(name) != name.as_str() || !is_known || is_edited {
                 return false;
             }
-            // What it has ended of an earlier revision counts if no edit since concerns that.
-            let row = upgrade.records.get(**name).and_then(Record::row);
+            // What it has ended of an earlier revision counts if no edit since concerns that. When the start arrives, its row may
+            // be of a later edit.
+            let record = upgrade.records.get(**name);
+            let row = record.and_then(|record| record.row_for(&work.revision));
             let updated = row.and_then(|row| upgrade.end_of_row(name, Step::Platform, row));
             let is_kept = updated.is_some_and(|end| specs.iter().any(|spec| spec.version == end.target));
             let row = row.filter(|_| is_kept);

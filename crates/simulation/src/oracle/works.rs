@@ -538,10 +538,12 @@ impl Facts {
     fn done(&mut self, work: &Work) {
         let now = self.now;
         if let Some((upgrade, step)) = self.upgrades.get_mut(&work.uid).zip(work.step) {
+            let created = text(&work.value, "/metadata/creationTimestamp");
             let of_attempt = End {
                 retry: work.retry.clone(),
                 target: work.target.clone(),
                 started: work.started.clone(),
+                created: created.to_owned(),
                 first: now,
                 last: now,
             };
@@ -552,6 +554,7 @@ impl Facts {
             }
             end.last = now;
             end.started.clone_from(&work.started);
+            created.clone_into(&mut end.created);
         }
         match work.step {
             Some(Step::Platform) => {
