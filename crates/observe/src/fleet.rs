@@ -256,7 +256,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             if owner.as_ref().is_some_and(|owner| view.owner != *owner.key) {
                 return self.not_of_its_upgrade(view.work.terminating);
             }
-            let hold = hold_of(self.entry, owner.as_ref(), name, self.index);
+            let hold = hold_of(self.entry, owner.as_ref(), name, view, self.index);
             let stronger = rival
                 .as_ref()
                 .is_none_or(|known| known.hold == RivalHold::Yielding);

@@ -52,7 +52,8 @@ pub struct UpgradeInput<'a, R> {
     pub selected: &'a Selected,
     /// Rows by cluster.
     pub rows: &'a BTreeMap<Arc<str>, R>,
-    /// Clusters that were dropped and hold slots by their rows on the hub.
+    /// Clusters that were dropped and hold slots by their rows on the hub. Of a finished upgrade whose records are not in memory:
+    /// clusters on which it is at work by its rows, until it is read.
     pub unreleased: Vec<&'a Arc<str>>,
     /// The upgrade may have rows that are not known.
     pub is_incomplete: bool,

@@ -9,7 +9,7 @@ use api::names::Step;
 use chrono::{DateTime, Utc};
 use rollout::{Phase, Reason, Record, Rival, RivalHold, Stage};
 
-use crate::index::Index;
+use crate::index::{Index, WorkView};
 use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
 use crate::writes::Backoff;
 
@@ -177,11 +177,23 @@ fn at_work<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &Arc<str>) -> Ri
     }
 }
 
+/// True when a work is of a step whose end the record does not tell: the hub has taken its creation since the upgrade was
+/// planned, or since its row was written. When it is planned next, it finds itself at work.
+fn has_just_begun(record: &Record, view: &WorkView) -> bool {
+    let stage = record.stage(view.step.into());
+    stage.is_none_or(|stage| stage.finished.is_none())
+        && view.work.attempt == record.attempt
+        && !view.work.terminating
+        && view.unreadable.is_none()
+        && !view.unconfirmed
+}
+
 /// What the owner of a rival work is doing with the cluster (`docs/design/rules.md#giving-way`).
 pub(crate) fn hold_of<R: ClusterRow>(
     entry: &UpgradeInput<'_, R>,
     owner: Option<&UpgradeInput<'_, R>>,
     cluster: &Arc<str>,
+    view: &WorkView,
     index: &Index,
 ) -> RivalHold {
     let Some(owner) = owner else {
@@ -201,7 +213,8 @@ pub(crate) fn hold_of<R: ClusterRow>(
         Phase::Failed if older && recorded => RivalHold::Yielding,
         Phase::Failed if !older => RivalHold::Stuck,
         phase if waits_for_a_human(phase, record.reason) => RivalHold::Stuck,
-        // Works of an earlier attempt.
+        Phase::Pending | Phase::Blocked if has_just_begun(record, view) => at_work(owner, cluster),
+        // Works of an earlier attempt, or of a step that is over.
         Phase::Pending | Phase::Blocked if precedes(entry, owner, cluster, index) => RivalHold::Yielding,
         _ => at_work(owner, cluster),
     }

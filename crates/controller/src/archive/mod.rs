@@ -29,7 +29,7 @@ use crate::clock;
 use crate::reconcile::restore;
 use crate::report::rows::Rows;
 use crate::state::context::{State, relation_of};
-use crate::state::upgrade::UpgradeEntry;
+use crate::state::upgrade::{UpgradeEntry, wake_conflicting};
 
 /// How long an upgrade must be unchanged before it is archived.
 const REST_BEFORE_ARCHIVE: Duration = Duration::from_secs(5);
@@ -333,6 +333,8 @@ impl State {
         if entry.restore_from(&upgrade, &reports, now) {
             let spec = spec::resolve_spec(&upgrade, &self.settings.works, self.settings.operators_grace);
             entry.set_spec(spec, false);
+            // Others may be waiting for clusters on which it is not at work any more.
+            wake_conflicting(&mut self.upgrades);
         }
     }
 }

@@ -42,6 +42,8 @@ pub struct Archive {
     /// Clusters that have a record but have left the selection. When such a cluster is deleted, its record is
     /// removed too.
     pub(super) left: Vec<Arc<str>>,
+    /// Clusters on which the upgrade is at work by a row, with the number of that report.
+    at_work: Vec<(usize, Arc<str>)>,
     /// The object and its reports must be read from the hub.
     pub(super) wanted: bool,
     /// The object lacks the annotation about its completion. Object and reports are read when there is
@@ -119,6 +121,7 @@ impl Archive {
             })
             .collect();
         let mut left = Vec::new();
+        let mut at_work = Vec::new();
         for (name, row) in rows.all() {
             let shard = &mut shards[row.shard()];
             shard.rows += 1;
@@ -129,6 +132,10 @@ impl Archive {
                 shard.members = shard.members.wrapping_add(one);
             }
             shard.unfinished |= !row.is_finished(revision);
+            let mut records = std::iter::once(&row.record).chain(&row.written);
+            if records.any(|record| record.phase.is_at_work()) {
+                at_work.push((row.shard(), Arc::clone(name)));
+            }
         }
         Archive {
             selector,
@@ -137,6 +144,7 @@ impl Archive {
             proven: false,
             stale: true,
             left,
+            at_work,
             wanted: false,
             annotation_missing: false,
             unresolved: None,
@@ -158,6 +166,11 @@ impl Archive {
         self.shards.iter().filter(|shard| shard.exists).count()
     }
 
+    /// Clusters on which the upgrade is at work by its rows. It goes on there once it is read.
+    pub fn at_work(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.at_work.iter().map(|(_, cluster)| cluster)
+    }
+
     /// Requests that the object and its reports are read from the hub.
     pub fn want(&mut self, now: Instant) {
         self.wanted = true;
@@ -168,6 +181,7 @@ impl Archive {
     pub fn begin_term(&mut self) {
         self.shards.clear();
         self.left.clear();
+        self.at_work.clear();
         self.proven = false;
         self.stale = true;
         self.end_term();
@@ -203,10 +217,16 @@ impl Archive {
                 ..ArchivedShard::of(report, version, revision)
             },
         );
+        self.at_work.retain(|(number, _)| *number != shard);
         if let Some(report) = report {
             let readable = report.rows.rows.iter().filter_map(|row| row.row.as_ref().ok());
             let left = readable.filter(|row| row.left_selection);
             self.left.extend(left.map(|row| Arc::from(row.cluster.as_str())));
+            // The records that were proven outweigh a late report.
+            let readable = report.rows.rows.iter().filter_map(|row| row.row.as_ref().ok());
+            let at_work = readable.filter(|row| !late && row.phase.is_at_work());
+            self.at_work
+                .extend(at_work.map(|row| (shard, Arc::from(row.cluster.as_str()))));
         }
         self.stale = true;
     }
@@ -217,6 +237,7 @@ impl Archive {
         for (number, shard) in self.shards.iter_mut().enumerate() {
             if shard.exists && shard.version <= newest && !seen(number) {
                 *shard = ArchivedShard::default();
+                self.at_work.retain(|(of, _)| *of != number);
                 self.proven = false;
                 self.stale = true;
             }

@@ -572,4 +572,5 @@ fn what_a_follower_archived_is_counted_anew_in_each_term() {
     assert!(wanted(&context).is_empty());
 }
 
+mod at_work;
 mod late;

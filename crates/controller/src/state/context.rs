@@ -505,7 +505,11 @@ impl State {
             if let Some(archive) = &mut entry.archive {
                 let shard = entry.rows.shard_of(name).unwrap_or(0);
                 let held = Some(report).filter(|_| ours && !deleted);
+                let was_at_work = archive.at_work().next().is_some();
                 archive.observe(shard, version_of(meta), held, own);
+                if was_at_work && own {
+                    wake_conflicting(&mut self.upgrades);
+                }
                 return;
             }
             let is_changed = entry.rows.observe(report, deleted || !ours, own, clock::now());

@@ -98,7 +98,10 @@ impl UpgradeEntry {
             in_force: self.in_force().map(|spec| &spec.fields),
             selected: &self.selected,
             rows: self.rows.all(),
-            unreleased: self.rows.unreleased(),
+            unreleased: match &self.archive {
+                Some(archive) => archive.at_work().collect(),
+                None => self.rows.unreleased(),
+            },
             is_incomplete: self.rows.is_incomplete(),
             left: &self.left,
             former: &self.former,

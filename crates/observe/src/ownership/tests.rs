@@ -209,12 +209,13 @@ fn an_upgrade_whose_writes_the_hub_keeps_forbidding_is_stuck() {
     assert_eq!(hold(OLD, Phase::Complete, 60, false), None, "it needs nothing");
 }
 
-/// Records of a cluster on which an upgrade is not at work.
+/// Records of a cluster on which an upgrade is not at work. They are of a retry, and works are of the attempt before.
 fn idle_records() -> [Record; 3] {
+    let retried = |phase| record(phase).retry("t");
     [
-        of(Phase::Pending),
-        record(Phase::Blocked).reason(Reason::Conflict).into(),
-        record(Phase::Pending).succeeded(Stage::Platform, 0).into(),
+        retried(Phase::Pending).into(),
+        retried(Phase::Blocked).reason(Reason::Conflict).into(),
+        retried(Phase::Pending).succeeded(Stage::Platform, 0).into(),
     ]
 }
 
@@ -261,13 +262,14 @@ fn of_two_upgrades_that_are_not_at_work_on_a_cluster_exactly_one_goes_first() {
 
 #[test]
 fn the_upgrade_whose_platform_work_is_there_goes_first_once_it_is_retried() {
-    let (hold, _) = rival(NEW, of(Phase::Pending), Some(Step::Platform));
+    let retried = || Record::from(record(Phase::Pending).retry("t"));
+    let (hold, _) = rival(NEW, retried(), Some(Step::Platform));
     assert_eq!(
         hold,
         Some(RivalHold::Active),
         "the newer one asked for its version before"
     );
-    let (hold, _) = rival(NEW, of(Phase::Pending), Some(Step::PreAction));
+    let (hold, _) = rival(NEW, retried(), Some(Step::PreAction));
     assert_eq!(hold, Some(RivalHold::Yielding), "it has changed nothing yet");
 }
 
@@ -346,6 +348,31 @@ fn a_creation_of_a_newer_upgrade_that_is_under_way_holds_the_cluster() {
     let fleet = observed(&entry, &[other], &mut index);
     assert_eq!(one(&fleet, "c1").rival.unwrap().hold, RivalHold::Active);
     assert_eq!(one(&fleet, "c2").rival, None);
+}
+
+#[test]
+fn a_newer_upgrade_whose_first_work_has_just_been_created_holds_the_cluster() {
+    let queued = || {
+        [
+            record(Phase::Pending),
+            record(Phase::Blocked).reason(Reason::Conflict),
+        ]
+    };
+    for step in [Step::PreAction, Step::Operators] {
+        for planned in queued() {
+            let hold = rival(NEW, Record::from(planned), Some(step)).0;
+            assert_eq!(hold, Some(RivalHold::Active), "{step:?}: no plan knows of it yet");
+        }
+        for planned in queued() {
+            let ended = planned.succeeded(step.into(), 0);
+            let hold = rival(NEW, Record::from(ended), Some(step)).0;
+            assert_eq!(
+                hold,
+                Some(RivalHold::Yielding),
+                "{step:?}: it was known, and is over"
+            );
+        }
+    }
 }
 
 #[test]

@@ -46,6 +46,9 @@ impl ClusterEvaluator<'_> {
             // The work may be upgrading the cluster, so the slot is kept until the time limit has passed.
             let text = self.blocker(step).map(|(_, text)| text);
             self.wait(Reason::UnreadableWork, &text.unwrap_or_default());
+        } else if self.is_being_removed(step) {
+            // Until the hub has taken the deletion, nothing that blocks the step gives its slot back.
+            self.way_is_free(step);
         } else if step <= Step::Platform
             && let Eligibility::Blocked { reason, message } = &self.cluster.eligibility
         {
@@ -94,6 +97,12 @@ impl ClusterEvaluator<'_> {
     /// False while another write for the cluster is in progress, has just failed, or has an outcome that must be known first.
     fn may_be_sent(&self, step: Step) -> bool {
         is_free(self.cluster, self.now) && self.cluster.unsettled.is_none_or(|open| open == step)
+    }
+
+    /// True while the deletion of a step's work is on its way. If the hub does not take it, the step goes on.
+    fn is_being_removed(&self, step: Step) -> bool {
+        let work = self.cluster.step_work(step);
+        self.cluster.busy.is_some() && matches!(work, StepWork::Ours(work) if work.terminating)
     }
 
     /// Keeps a cluster in flight whose work cannot be read, or is still to be read, as it is. It fails when the time limit has

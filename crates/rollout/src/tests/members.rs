@@ -48,6 +48,28 @@ fn a_leaver_in_its_pre_action_is_dropped_when_its_work_is_on_its_way_out() {
     assert_eq!(plan.dropped, ["a".into()]);
 }
 
+/// If that deletion fails, or its controller ends before it is sent, the pre-action goes on.
+#[test]
+fn a_pre_action_that_is_being_removed_holds_its_slot_until_the_hub_has_taken_that_whatever_blocks_it() {
+    let removed = || {
+        fleet()
+            .cluster("a")
+            .version("4.12.1")
+            .work(Step::PreAction, work(0).terminating())
+            .record(record(Phase::PreAction).stage(Stage::PreAction, 0))
+    };
+    let asked = || policy().pre_action().max_concurrency(1);
+    let back = removed();
+    let left = removed().left(0);
+    for (fleet, reason) in [(back, Reason::WaitingForCleanup), (left, Reason::LeftSelection)] {
+        let plan = planned(10, asked(), fleet.busy(Busy::Other).cluster("b"));
+        assert_eq!(stand(&plan, "a"), (Phase::PreAction, reason));
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+    }
+    let plan = planned(11, asked(), removed().cluster("b"));
+    assert_eq!(stand(&plan, "a"), (Phase::Blocked, Reason::NewerThanTarget));
+}
+
 /// It may come back before its row is removed, after minutes in which no controller ran.
 #[test]
 fn no_clock_of_a_next_step_begins_while_a_cluster_is_leaving() {
