@@ -219,14 +219,13 @@ impl Archive {
         );
         self.at_work.retain(|(number, _)| *number != shard);
         if let Some(report) = report {
-            let readable = report.rows.rows.iter().filter_map(|row| row.row.as_ref().ok());
-            let left = readable.filter(|row| row.left_selection);
-            self.left.extend(left.map(|row| Arc::from(row.cluster.as_str())));
-            // The records that were proven outweigh a late report.
-            let readable = report.rows.rows.iter().filter_map(|row| row.row.as_ref().ok());
-            let at_work = readable.filter(|row| !late && row.phase.is_at_work());
-            self.at_work
-                .extend(at_work.map(|row| (shard, Arc::from(row.cluster.as_str()))));
+            for row in report.rows.rows.iter().filter_map(|row| row.row.as_ref().ok()) {
+                let cluster = || Arc::from(row.cluster.as_str());
+                self.left.extend(row.left_selection.then(cluster));
+                // The records that were proven outweigh a late report.
+                let is_at_work = !late && row.phase.is_at_work();
+                self.at_work.extend(is_at_work.then(|| (shard, cluster())));
+            }
         }
         self.stale = true;
     }
