@@ -175,8 +175,26 @@ async fn lead(context: &Arc<Context>, client: &Client, parts: &Parts, writers: u
 /// Removes all queued jobs. Jobs that were planned in an earlier term or before an outage must not be
 /// executed.
 fn drop_queue(context: &Context) {
-    for job in context.queue.drain() {
+    drop_jobs(context, context.queue.drain());
+}
+
+fn drop_jobs(context: &Context, jobs: Vec<WriteJob>) {
+    for job in jobs {
         context.with(|state| result::record_result(context, state, job, &WriteResult::NotLeading));
+    }
+}
+
+/// Calls back the deletions that clean up where the hub may not have the rows any more by which they were decided. Those that
+/// are still due are queued again (`docs/design/rules.md#terminal-row-first`).
+fn call_back(context: &Context) {
+    let disowned: Vec<Arc<str>> = context.with(|state| {
+        let upgrades = state.upgrades.iter_mut();
+        let disowned =
+            upgrades.filter_map(|(uid, entry)| entry.rows.take_disowned().then(|| Arc::clone(uid)));
+        disowned.collect()
+    });
+    for upgrade in disowned {
+        drop_jobs(context, context.queue.take_clean_ups(&upgrade));
     }
 }
 
@@ -217,6 +235,7 @@ async fn reconcile_loop(context: &Arc<Context>, client: &Client, parts: &Parts, 
             context.with(|state| state.index.all_dirty = true);
         }
         supervise_archives(context, client, &mut reads);
+        call_back(context);
         let behind = context.queue.backlog() > writers * MAX_JOBS_PER_WRITER;
         let (due, upgrades) = context.with(|state| {
             let due = state.due(context.now(), now(), behind);

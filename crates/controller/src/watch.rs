@@ -78,7 +78,8 @@ pub(crate) trait Watched: Sized {
         0
     }
 
-    /// True if this very object was seen to be deleted. A list that has it is from an older storage, whatever its version.
+    /// True if this very object was seen to be deleted, or a newer one to have its name. A list that has it is from an older storage,
+    /// whatever its version.
     fn is_ended(_: &crate::state::context::State, _object: &Self) -> bool {
         false
     }
@@ -212,7 +213,7 @@ impl Watched for Upgrade {
     }
 
     fn is_ended(state: &crate::state::context::State, object: &Self) -> bool {
-        state.has_ended(object.metadata.uid.as_deref().unwrap_or_default())
+        state.has_ended(object.metadata.uid.as_deref().unwrap_or_default()) || state.is_replaced(object)
     }
 
     fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {

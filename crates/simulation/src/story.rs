@@ -110,7 +110,7 @@ fn smaller_world(story: &mut Story) -> Result<()> {
         |options| options.claim_seconds = 0,
         |options| options.actions = false,
         |options| options.canaries = 0,
-        |options| options.clusters = options.clusters.saturating_sub(1).max(1),
+        |options| options.clusters = options.clusters.saturating_sub(1).max(options.canaries).max(1),
         |options| options.chaos_seconds = (options.chaos_seconds / 2).max(10),
     ];
     for change in CHANGES {

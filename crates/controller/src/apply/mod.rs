@@ -232,7 +232,7 @@ pub enum WriteResult {
     ReportDeleted,
     /// The hub holds another copy of the report than the one to be replaced: this one, or none.
     ReportChanged(Option<Box<Report>>),
-    /// The write was not sent because this replica is not the leader.
+    /// The write was not sent because this replica is not the leader, or because the write was called back.
     NotLeading,
     /// The write was sent, but the term ended before the response arrived. It may have taken effect, or may
     /// still do so.

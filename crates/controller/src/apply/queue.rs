@@ -130,6 +130,16 @@ impl WriteQueue {
         self.queues().queue.iter_mut().flat_map(std::mem::take).collect()
     }
 
+    /// Removes the deletions of an upgrade that clean up, and returns them.
+    pub fn take_clean_ups(&self, upgrade: &str) -> Vec<WriteJob> {
+        let mut queues = self.queues();
+        let queue = &mut queues.queue[Priority::CleanUp as usize];
+        let jobs = std::mem::take(queue).into_iter();
+        let (taken, kept): (VecDeque<_>, VecDeque<_>) = jobs.partition(|job| *job.upgrade == *upgrade);
+        *queue = kept;
+        taken.into()
+    }
+
     /// Takes the job with the highest priority; waits if there is none. A writer that does not clean up stays
     /// available for starts. Deletions come in the same bursts as starts and would otherwise delay them.
     pub async fn pop(&self, may_clean_up: bool) -> WriteJob {

@@ -4,7 +4,14 @@ mod whole;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use api::names::Step;
+use observe::index::Change;
+use rollout::Phase;
+use rollout::testing::{at, record};
+use serde_json::json;
+
 use super::*;
+use crate::fixture::{context, note, report, upgrade, work};
 
 /// A writer that has ended, and a loop that requests shutdown while it is polled.
 async fn supervised(requests_shutdown: bool) -> anyhow::Result<()> {
@@ -65,4 +72,49 @@ async fn at_shutdown_the_writers_finish_what_they_have_begun() {
     shutdown.cancel();
     let outcome = supervise(&shutdown, pending(), tasks(pending()), tasks(writer)).await;
     assert!(outcome.is_ok() && finished.load(Ordering::SeqCst));
+}
+
+/// Somebody sets a row back, or a report of a former leader arrives late.
+#[test]
+fn a_deletion_that_waits_is_called_back_when_the_row_that_permits_it_is_set_back() {
+    let context = context(&["c1"]);
+    let (cluster, uid): (Arc<str>, Arc<str>) = (Arc::from("c1"), Arc::from("c1-cluster-upgrade-u1"));
+    let deletion = |upgrade: &str| WriteJob {
+        upgrade: Arc::from(upgrade),
+        write: Write::Delete {
+            cluster: Arc::clone(&cluster),
+            step: Step::Platform,
+            uid: Arc::clone(&uid),
+            version: None,
+            halt: false,
+        },
+    };
+    context.with(|state| {
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        let done = work("c1", Step::Platform, "u1", 5);
+        state.index.work(&Change::Applied(done), at(0));
+        state.index.mark_deleting("c1", Step::Platform, &uid, None);
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        note(entry, "c1", record(Phase::Complete));
+        crate::fixture::write(entry);
+        entry.begin(&cluster, false);
+    });
+    context.queue.push([deletion("u1"), deletion("u2")]);
+    let is_asked_for = || {
+        context.with(|state| {
+            let view = state.index.work_of("c1", Step::Platform).unwrap();
+            let is_busy = !state.upgrades["u1"].running.is_empty();
+            (view.deletion_requested, is_busy)
+        })
+    };
+    call_back(&context);
+    assert_eq!(is_asked_for(), (true, true));
+    let row = json!({"cluster": "c1", "phase": "Partial", "since": "2026-03-01T10:00:00Z", "revision": "r1"});
+    let set_back = report("u1-report-1", 9, &json!([row]));
+    context.with(|state| state.observe_report(&set_back, false, true, at(1)));
+    call_back(&context);
+    assert_eq!(is_asked_for(), (false, false));
+    let left = context.queue.drain();
+    let left: Vec<&str> = left.iter().map(|job| &*job.upgrade).collect();
+    assert_eq!(left, ["u2"], "those of others stay");
 }

@@ -83,13 +83,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
                 wake_conflicting(&mut state.upgrades);
             }
         }
-        Write::Status { status, .. } => {
-            entry
-                .status
-                .wrote(*status, matches!(result, WriteResult::Upgrade(_)));
-            // The deletion of the upgrade may be waiting for this write.
-            entry.dirty |= entry.is_deleting();
-        }
+        Write::Status { status, .. } => record_status(context, entry, *status, result),
         Write::Finalizers { .. } | Write::Annotate { .. } => entry.finalized(now, result),
     }
     let entry = state.upgrades.get(&upgrade);
@@ -104,6 +98,23 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
 fn is_forbidden(entry: &UpgradeEntry, cluster: Option<&str>) -> bool {
     let backoff = cluster.and_then(|cluster| entry.backoff.get(cluster));
     backoff.is_some_and(Backoff::is_lasting)
+}
+
+/// Records the result of writing a status.
+fn record_status(
+    context: &Context,
+    entry: &mut UpgradeEntry,
+    status: api::ManagedClustersUpgradeStatus,
+    result: &WriteResult,
+) {
+    let is_written = matches!(result, WriteResult::Upgrade(_));
+    entry.status.wrote(status, is_written);
+    // The deletion of the upgrade may be waiting for this write.
+    entry.dirty |= entry.is_deleting();
+    // What changed during the write is due in a second, and the loop sleeps longer if nothing else happens.
+    if !entry.status.is_settled() {
+        context.wake();
+    }
 }
 
 /// Records the result of writing a report. Returns true if it tells what the hub has now.

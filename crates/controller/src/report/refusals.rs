@@ -39,7 +39,7 @@ impl Rows {
         Some(join([first.as_str(), &more]))
     }
 
-    /// True while the record of the cluster is still the one that was rejected.
+    /// True while the record of the cluster is still the one that was rejected, and it is not tried again.
     pub(super) fn is_refused(&self, cluster: &str, record: &Arc<Record>) -> bool {
         is_rejected(&self.refusals, cluster, record)
     }
@@ -88,6 +88,7 @@ impl Rows {
                 record: Arc::clone(record),
                 text: Arc::clone(&text),
                 shard: due.shard,
+                is_tried: false,
             };
             self.refusals.insert(Arc::clone(cluster), refused);
         }
@@ -146,7 +147,7 @@ impl Rows {
         }
     }
 
-    /// Retries rows that were rejected some time ago.
+    /// Retries rows that were rejected some time ago. They count as rejected until the hub has answered.
     pub(super) fn try_again(&mut self, now: Instant) {
         for shard in 0..self.shards.len() {
             let entry = &mut self.shards[shard];
@@ -156,20 +157,24 @@ impl Rows {
             entry.retry_at = None;
             let was_closed = std::mem::take(&mut entry.closed);
             entry.max_rows = None;
-            let rejected = self.refusals.len();
-            self.refusals.retain(|_, refused| refused.shard != shard);
+            let mut is_tried = false;
+            let refusals = self.refusals.values_mut();
+            for refused in refusals.filter(|refused| refused.shard == shard) {
+                refused.is_tried = true;
+                is_tried = true;
+            }
             // Newer contents of all rejected rows may have been accepted since.
-            if was_closed || self.refusals.len() < rejected {
+            if was_closed || is_tried {
                 self.shards[shard].mark(now, false);
             }
         }
     }
 }
 
-/// True while the record of the cluster is still the one that was rejected.
+/// True while the record of the cluster is still the one that was rejected, and it is not tried again.
 fn is_rejected(refusals: &Refusals, cluster: &str, record: &Arc<Record>) -> bool {
     let refused = refusals.get(cluster);
-    refused.is_some_and(|refused| Arc::ptr_eq(&refused.record, record))
+    refused.is_some_and(|refused| !refused.is_tried && Arc::ptr_eq(&refused.record, record))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use rollout::{ClusterState, Plan, Policy, Record};
 
 use super::row::Row;
 use super::shard::{
-    Copy, Kept, Outdated, Refusals, ReportShard, ShardWrite, StoredReport, is_overtaken, slot_below,
+    Copy, Kept, Outdated, Refusals, Refused, ReportShard, ShardWrite, StoredReport, is_overtaken, slot_below,
 };
 
 /// Records by cluster, and their shards.
@@ -30,6 +30,8 @@ pub struct Rows {
     /// Rows that the hub may still hold although their clusters were dropped or moved.
     pub(super) outdated: Outdated,
     pub(super) refusals: Refusals,
+    /// The hub's copy of a report was not what was written, since this was last asked for.
+    is_disowned: bool,
     /// Number of the term, which identifies responses to writes of an earlier term.
     pub(super) term: u64,
 }
@@ -54,6 +56,7 @@ impl Rows {
             shards: Vec::new(),
             outdated: Outdated::new(),
             refusals: Refusals::new(),
+            is_disowned: false,
             term: 0,
         }
     }
@@ -93,6 +96,11 @@ impl Rows {
             && self.refusals.is_empty()
             && self.shards.iter().all(ReportShard::is_settled)
             && self.by_cluster.values().all(written)
+    }
+
+    /// True if the hub's copy of a report has turned out not to be what was written, since this was last asked for.
+    pub(crate) fn take_disowned(&mut self) -> bool {
+        std::mem::take(&mut self.is_disowned)
     }
 
     /// Number of shards that exist on the hub.
@@ -199,6 +207,7 @@ impl Rows {
     /// has no row there, the one that a lower shard may still have counts. A row that goes back to an earlier record when the
     /// shard is written again counts as that record already, if it holds a slot.
     fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
+        self.is_disowned = true;
         self.shards[shard].changed.get_or_insert(now);
         let held = held.map(by_cluster);
         let readable = |row: &Row| row.shard == shard && !row.record.unreadable;
@@ -446,6 +455,11 @@ impl Rows {
         }
         self.forget_outdated(&due, now);
         self.wrote_former(due.shard, due.former);
+        if !due.more {
+            // Also a row that was not sent, for example because it cannot be read any more.
+            let is_tried = |refused: &Refused| refused.shard == due.shard && refused.is_tried;
+            self.refusals.retain(|_, refused| !is_tried(refused));
+        }
         for (cluster, record) in due.records {
             self.refusals.remove(&cluster);
             if let Some(row) = self.by_cluster.get_mut(&cluster)

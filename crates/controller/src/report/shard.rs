@@ -243,6 +243,8 @@ pub(super) struct Refused {
     pub(super) record: Arc<Record>,
     pub(super) text: Arc<str>,
     pub(super) shard: usize,
+    /// It is sent again. Until that is answered, nobody knows of anything better.
+    pub(super) is_tried: bool,
 }
 
 /// Rejected rows, by cluster.

@@ -449,6 +449,19 @@ impl State {
         self.ended.contains(uid)
     }
 
+    /// True if a newer upgrade of the same name is known, so that this one was deleted before that one was created.
+    pub(crate) fn is_replaced(&self, upgrade: &Upgrade) -> bool {
+        let meta = &upgrade.metadata;
+        let (Some(uid), Some(namespace), Some(name)) = (&meta.uid, &meta.namespace, &meta.name) else {
+            return false;
+        };
+        let is_newer = |other: &UpgradeEntry| {
+            let is_namesake = *other.namespace == **namespace && *other.name == **name;
+            is_namesake && version(&other.object) > version(upgrade)
+        };
+        !self.upgrades.contains_key(uid.as_str()) && self.upgrades.values().any(is_newer)
+    }
+
     /// UID of an earlier upgrade with the same name that is not known but has reports. It shows that the
     /// object was restored.
     pub(crate) fn earlier_uid(&self, entry: &UpgradeEntry) -> Option<Uid> {

@@ -417,6 +417,31 @@ async fn an_upgrade_that_is_listed_after_its_end_makes_the_replica_read_everythi
         .with(|state| assert!(state.upgrades.contains_key("uid-ns-u") && !state.has_ended("uid-ns-u")));
 }
 
+/// This process has not seen the end of the earlier one. It would act for an object that is not there, and overlook the one that is.
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_that_another_one_had_replaced_makes_the_replica_read_everything_anew() {
+    let hub = hub(&["c1"]);
+    let earlier = hub.put(UPGRADES, upgrade("u"));
+    let mut restored = upgrade("u");
+    restored["metadata"]["uid"] = json!("restored");
+    hub.put(UPGRADES, restored);
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    let known = watcher.context.freshness.invalidated();
+    hub.cut();
+    sleep(Duration::from_secs(5)).await;
+    watcher.synced().await;
+    assert!(!known.is_cancelled(), "a list with the newer one");
+    hub.restore(UPGRADES, "ns", "u", |upgrade| *upgrade = earlier);
+    hub.cut();
+    sleep(Duration::from_secs(5)).await;
+    assert!(known.is_cancelled());
+    assert!(watcher.context.freshness.is_complete());
+    watcher.context.with(|state| {
+        assert!(state.upgrades.contains_key("uid-ns-u") && !state.upgrades.contains_key("restored"));
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn versions_that_are_no_numbers_are_never_compared() {
     let hub = hub(&["c1"]);

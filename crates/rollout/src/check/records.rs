@@ -73,16 +73,21 @@ fn was_followed(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<
 /// True when the observation proves that the stage succeeded: by the earlier record, the step's feedback, a work of a
 /// later step, or the note of a soak.
 pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<Utc>) -> bool {
-    let recorded = cluster.record.as_deref().is_some_and(|before| {
-        let same = before.attempt == record.attempt
-            || before.stages[stage.index()].map(|stage| stage.started)
-                == record.stages[stage.index()].map(|stage| stage.started);
+    let clock = |record: &Record| record.stages[stage.index()].map(|stage| stage.started);
+    let before = cluster.record.as_deref();
+    let recorded = before.is_some_and(|before| {
+        let same = before.attempt == record.attempt || clock(before) == clock(record);
         same && has_succeeded(before, stage)
     });
+    // The same step goes on in another attempt since an edit. Its work is that of the attempt before, whatever start it names.
+    let former = before.filter(|before| clock(before).is_some() && clock(before) == clock(record));
     let reported = stage
         .step()
         .and_then(|step| Some((step, own(cluster, step)?)))
-        .is_some_and(|(step, work)| work.status == StepStatus::Succeeded && speaks_for(work, record, step));
+        .is_some_and(|(step, work)| {
+            let mut records = [Some(record), former].into_iter().flatten();
+            work.status == StepStatus::Succeeded && records.any(|record| speaks_for(work, record, step))
+        });
     let later = Step::ALL.into_iter().any(|step| {
         Stage::from(step) > stage && own(cluster, step).is_some_and(|work| speaks_for(work, record, step))
     });

@@ -121,6 +121,13 @@ impl Cluster {
         self.busy == Some(Busy::Starting) || doubts.any(|step| step != Step::PostAction)
     }
 
+    /// True while an abandoned creation may bring the work of a step back if that is deleted. As long as it is there, the hub
+    /// rejects that creation.
+    #[must_use]
+    pub fn may_come_back(&self, step: Step) -> bool {
+        self.unsettled == Some(step) || self.late == Some(step)
+    }
+
     /// True while an abandoned creation may have been carried out or may still be.
     #[must_use]
     pub const fn is_in_doubt(&self) -> bool {

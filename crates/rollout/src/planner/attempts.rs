@@ -417,11 +417,12 @@ fn fall_back(
 }
 
 /// True when the next step of a cluster that is in its pre-action may be on its way, or a pre-action in place of one that
-/// somebody deleted.
+/// somebody deleted. A pre-action that is still to be read is one of which nobody knows where it is, either.
 fn may_be_on_its_way(cluster: &Cluster, record: &Record) -> bool {
-    let pre_action = cluster.step_work(Step::PreAction).ours();
-    let is_there = pre_action.is_some_and(|work| is_of(work, record, Step::PreAction));
-    cluster.awaits_start() && (record.succeeded(Stage::PreAction) || !is_there)
+    let pre_action = cluster.step_work(Step::PreAction);
+    let is_there = |work: &Work| is_of(work, record, Step::PreAction);
+    let awaits = record.succeeded(Stage::PreAction) || !pre_action.ours().is_some_and(is_there);
+    (cluster.awaits_start() && awaits) || *pre_action == StepWork::Unconfirmed
 }
 
 fn revise(
@@ -442,6 +443,7 @@ fn revise(
         !record.succeeded(step.into()) && work.is_some_and(|work| work.status == StepStatus::Succeeded)
     };
     let own = || Record::clone(&record);
+    let goes_on = |step: Step| on_new_revision(cluster, with_end(cluster, own(), step, now), policy);
     Arc::new(match record.phase {
         // A cluster that has left the selection finishes what it was given before.
         Phase::Initialized
@@ -455,7 +457,7 @@ fn revise(
         {
             return record;
         }
-        Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, own(), policy),
+        Phase::PreAction if same(Step::PreAction) => goes_on(Step::PreAction),
         // In a new attempt the work that is on its way would count as a leftover, which holds no slot.
         Phase::PreAction if may_be_on_its_way(cluster, &record) => return record,
         // What the cluster was given before may be over. It is queued again for the operators, which take a slot.
@@ -464,9 +466,7 @@ fn revise(
         {
             return record;
         }
-        Phase::Initialized | Phase::Partial if same(Step::Platform) => {
-            on_new_revision(cluster, own(), policy)
-        }
+        Phase::Initialized | Phase::Partial if same(Step::Platform) => goes_on(Step::Platform),
         // A cluster that runs a newer version than the new target finishes the earlier request first.
         Phase::Initialized
             if policy.wants(Step::Platform) && !downgrade::is_refused(policy, &cluster.version) =>
@@ -478,7 +478,7 @@ fn revise(
             record
         }
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
-            on_new_revision(cluster, own(), policy)
+            goes_on(Step::Operators)
         }
         Phase::Operators if policy.wants(Step::Operators) && has_just_ended(Step::Operators) => {
             return record;
@@ -490,9 +490,9 @@ fn revise(
         }
         // A cluster that has started finishes its step before it is queued again.
         Phase::Initialized | Phase::Partial | Phase::Operators => return record,
-        // A cluster that has started and has a blocker before its next step is kept as well. Its work is kept, so it
-        // cannot be dropped.
-        Phase::Blocked if !selected && is_under_way(cluster, &record) => return record,
+        // A cluster that has started and waits or has a blocker before its next step is kept as well. Its work is kept, so
+        // it cannot be dropped.
+        Phase::Pending | Phase::Blocked if !selected && is_under_way(cluster, &record) => return record,
         Phase::Pending
         | Phase::Blocked
         | Phase::PreAction
@@ -502,6 +502,18 @@ fn revise(
         | Phase::PostAction
         | Phase::Failed => queued_again(cluster, own(), policy, now),
     })
+}
+
+/// The record, which tells the end of a step if its work names another start: in a new attempt that work would not be of the step.
+fn with_end(cluster: &Cluster, mut record: Record, step: Step, now: DateTime<Utc>) -> Record {
+    let work = work_with_evidence(cluster, &record, step);
+    let ended = work.filter(|work| work.status == StepStatus::Succeeded);
+    if let (Some(work), Some(stage)) = (ended, &mut record.stages[Stage::from(step).index()])
+        && work.started != stage.started
+    {
+        succeed(stage, now);
+    }
+    record
 }
 
 /// Moves the record to an attempt at the policy's revision. The attempt must be new: no work that the record is not

@@ -308,7 +308,8 @@ impl ClusterEvaluator<'_> {
         }
         for step in [Step::Platform, Step::Operators] {
             let is_leftover = self.out.cleanups.iter().any(|(due, _)| *due == step);
-            if !is_leftover && self.cluster.step_work(step).ours().is_some() {
+            let stays = is_leftover || self.cluster.may_come_back(step);
+            if !stays && self.cluster.step_work(step).ours().is_some() {
                 self.out.cleanups.push((step, DeleteReason::Complete));
             }
         }
@@ -339,15 +340,19 @@ impl ClusterEvaluator<'_> {
             self.take_steps();
             return;
         }
-        let step = if self.before == Phase::Operators {
-            Step::Operators
-        } else {
-            Step::Platform
+        let is_to_be_read = |step: Step| *self.cluster.step_work(step) == StepWork::Unconfirmed;
+        let step = match self.before {
+            Phase::PreAction if is_to_be_read(Step::PreAction) => Step::PreAction,
+            Phase::Operators => Step::Operators,
+            _ => Step::Platform,
         };
         let Some(work) = attempts::work_with_evidence(self.cluster, &self.out.record, step) else {
-            let work = self.cluster.step_work(step);
-            if (work.is_unreadable() || matches!(work, StepWork::Unconfirmed)) && self.holds {
+            let is_unreadable = self.cluster.step_work(step).is_unreadable();
+            if (is_unreadable || is_to_be_read(step)) && self.holds {
                 self.wait_for_unreadable(step);
+            } else if !selected && self.out.record.succeeded(step.into()) {
+                // The work is gone, but its end is on record.
+                self.take_steps();
             } else if !selected && step == Step::Operators {
                 // The work of its operators is gone, and it gets neither that step of the new spec nor its revision.
                 self.end_without(step);

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
-    Cluster, ClusterState, DeleteReason, Fleet, Operation, Phase, Plan, Policy, Reason, Record, Step,
+    Cluster, ClusterBackoff, ClusterState, DeleteReason, Fleet, Operation, Phase, Plan, Policy, Reason,
+    Record, Step,
 };
 use crate::planner::attempts::is_announced;
 use crate::planner::cluster::{Evaluation, NextStep, evaluate};
@@ -105,8 +106,7 @@ fn hold_back(cluster: &Cluster, state: &mut Evaluation, now: DateTime<Utc>) {
         state.wake = earliest(state.wake, Some(backoff.until));
         // A rejection stays the reason even if the next try failed for another cause.
         if state.next != NextStep::Nothing && state.record.reason != Reason::WorkRefused {
-            let text = format!("A write to the hub failed: {}", backoff.error);
-            state.explain(Reason::WriteFailed, &text);
+            explain_failure(state, backoff);
         }
     }
     if !is_free(cluster, now) {
@@ -114,6 +114,26 @@ fn hold_back(cluster: &Cluster, state: &mut Evaluation, now: DateTime<Utc>) {
         state.mark_soak = None;
     }
     state.held_back = !is_free(cluster, now) || !is_announced(cluster, &state.record);
+}
+
+fn explain_failure(state: &mut Evaluation, backoff: &ClusterBackoff) {
+    let text = format!("A write to the hub failed: {}", backoff.error);
+    state.explain(Reason::WriteFailed, &text);
+}
+
+/// Keeps the error as the reason while a step is tried again that the hub keeps forbidding, because nothing has changed until a try
+/// succeeds.
+fn keep_failure(cluster: &Cluster, state: &mut Evaluation, starting: bool) {
+    let is_tried = match state.next {
+        NextStep::Start(_) => starting || cluster.busy.is_some(),
+        NextStep::Advance(..) => true,
+        NextStep::Nothing => false,
+    };
+    let has_other = !matches!(state.record.reason, Reason::None | Reason::Running);
+    let lasting = cluster.backoff.as_ref().filter(|backoff| backoff.lasting);
+    if let Some(backoff) = lasting.filter(|_| is_tried && !has_other) {
+        explain_failure(state, backoff);
+    }
 }
 
 /// The end of a cluster's backoff, if it is in the future.
@@ -216,7 +236,8 @@ fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) ->
         for (cluster, state) in states {
             // Before Complete, an action that did not succeed is removed as a leftover.
             let served = state.record.phase == Phase::Complete || state.record.succeeded(step.into());
-            if served && is_free(cluster, now) && cluster.step_work(step).ours().is_some() {
+            let may_go = served && is_free(cluster, now) && !cluster.may_come_back(step);
+            if may_go && cluster.step_work(step).ours().is_some() {
                 operations.push(Operation::delete(cluster, step, DeleteReason::AllComplete));
             }
         }
@@ -228,6 +249,7 @@ fn conclude(cluster: &Cluster, mut state: Evaluation, starting: bool) -> Cluster
     if !state.reason_is_current {
         state.explain(Reason::None, "");
     }
+    keep_failure(cluster, &mut state, starting);
     let urgent = state.releasing || !is_announced(cluster, &state.record);
     let record = match &cluster.record {
         Some(before) if Arc::ptr_eq(before, &state.record) || *before == state.record => Arc::clone(before),

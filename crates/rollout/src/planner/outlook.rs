@@ -111,14 +111,16 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
     if is_stuck(cluster, &state.record) {
         return false;
     }
+    let phase = state.record.phase;
+    // Whatever else is written for a cluster that is over cleans up after it.
+    let is_over = matches!(phase, Phase::Complete | Phase::Failed | Phase::PreActionDegraded);
+    let is_writing = cluster.busy.is_some() && !is_over;
     // A blocked cluster whose step is tried again has not moved yet.
-    if state.record.phase != Phase::Blocked
-        && (cluster.busy.is_some() || cluster.awaits_start() || state.starting)
-    {
+    if phase != Phase::Blocked && (is_writing || cluster.awaits_start() || state.starting) {
         return true;
     }
     let gated = || slots.gate(policy, cluster.canary).is_some();
-    match state.record.phase {
+    match phase {
         Phase::PreAction
         | Phase::Initialized
         | Phase::Partial

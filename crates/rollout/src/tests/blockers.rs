@@ -319,6 +319,38 @@ fn creations_that_stay_forbidden_are_told_as_stalled_and_keep_their_phase() {
 }
 
 #[test]
+fn the_cause_of_what_stays_forbidden_remains_while_it_is_tried_again() {
+    let queued = || fleet().cluster("dev1");
+    let updated = || {
+        let updated = queued().work(Step::Platform, work(0).succeeded());
+        updated.record(record(Phase::Partial).stage(Stage::Platform, 0))
+    };
+    let asked = || policy().operators();
+    for (phase, fleet, step) in [
+        (Phase::Pending, queued().forbidden(5), "create dev1/Platform"),
+        (Phase::Partial, updated().forbidden(5), "create dev1/Operators"),
+    ] {
+        let plan = planned(10, asked(), fleet.clone());
+        assert_eq!(writes(&plan), [step]);
+        assert_eq!(stand(&plan, "dev1"), (phase, Reason::WriteFailed));
+        let plan = planned(10, asked(), fleet.busy(Busy::Starting));
+        assert_eq!(stand(&plan, "dev1"), (phase, Reason::WriteFailed));
+    }
+    let plan = planned(10, asked(), queued().backoff(5));
+    assert_eq!(
+        stand(&plan, "dev1"),
+        (Phase::Pending, Reason::None),
+        "it may go on"
+    );
+    let plan = planned(10, asked().paused(), queued().forbidden(5));
+    assert_eq!(
+        stand(&plan, "dev1"),
+        (Phase::Pending, Reason::Paused),
+        "it tries nothing"
+    );
+}
+
+#[test]
 fn deletions_that_stay_forbidden_are_told_as_stalled_while_a_step_waits_for_them() {
     let queued = || {
         let failed = fleet().cluster("dev1").work(Step::PreAction, work(0).failed());
@@ -335,4 +367,20 @@ fn deletions_that_stay_forbidden_are_told_as_stalled_while_a_step_waits_for_them
     let updating = fleet().cluster("dev1").work(Step::Platform, work(0).running());
     let updating = updating.record(record(Phase::Partial).stage(Stage::Platform, 0));
     assert!(planned(10, policy(), updating.undeletable(20)).outlook.moving);
+}
+
+/// A hub that forbids all writes forbids these deletions, too. Each time they are tried again, the upgrade would seem to move.
+#[test]
+fn what_cleans_up_after_a_cluster_that_is_over_moves_nothing() {
+    let complete = record(Phase::Complete).succeeded(Stage::Platform, 0);
+    let failed = record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout);
+    for over in [complete, failed] {
+        let over = || fleet().cluster("dev1").record(over.clone());
+        let forbidden = |fleet: FleetBuilder| fleet.cluster("dev2").forbidden(20);
+        let plan = planned(10, policy(), forbidden(over().busy(Busy::Other)));
+        assert!(!plan.outlook.moving);
+        assert!(plan.outlook.stalled.is_some());
+        let plan = planned(10, policy(), forbidden(over().late(Step::Operators)));
+        assert!(plan.outlook.moving, "a work of it may be on its way");
+    }
 }

@@ -181,6 +181,27 @@ fn an_action_whose_start_was_a_little_ahead_is_not_repeated_by_an_edit_of_anothe
     assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::Running));
 }
 
+/// Its agent has edited the start of the work, or has set it in the future before it was recorded.
+#[test]
+fn an_action_that_has_succeeded_is_not_repeated_by_an_edit_whatever_start_its_work_names() {
+    let edited = || policy().pre_action().edited("r2", &[Step::Platform]);
+    for started in [-1_000_000, 1_000_000] {
+        let acted = || {
+            fleet()
+                .cluster("a")
+                .work(Step::PreAction, work(started).succeeded())
+        };
+        let before = record(Phase::PreAction).stage(Stage::PreAction, 0);
+        let plan = planned(20, edited(), acted().record(before));
+        assert_eq!(writes(&plan), Vec::<String>::new(), "not announced yet");
+        let next = record_of(&plan, "a");
+        assert_eq!(&*next.attempt.revision, "r2");
+        assert!(next.succeeded(Stage::PreAction));
+        let plan = planned(21, edited(), acted().record(next.clone()));
+        assert_eq!(writes(&plan), ["create a/Platform"]);
+    }
+}
+
 #[test]
 fn a_start_that_is_edited_later_neither_moves_the_deadline_nor_the_record() {
     for edited in [1_000_000, 90, -1_000_000] {

@@ -120,3 +120,29 @@ fn a_cluster_whose_deleted_pre_action_may_be_on_its_way_is_queued_again_only_whe
     becomes(Step::Platform, landed(), Phase::PreAction, "r2");
     becomes(Step::PreAction, landed(), Phase::Pending, "r2");
 }
+
+/// Its step would run once more, maybe by an earlier spec and to an older version.
+#[test]
+fn a_work_stays_while_an_abandoned_creation_may_bring_it_back() {
+    let asked = || policy().pre_action().operators();
+    let complete = || {
+        let complete = record(Phase::Complete)
+            .succeeded(Stage::PreAction, 0)
+            .succeeded(Stage::Platform, 5);
+        let a = fleet().cluster("a").work(Step::PreAction, work(0).succeeded());
+        let a = a.work(Step::Platform, work(5).succeeded());
+        let a = a.work(Step::Operators, work(10).succeeded());
+        a.record(complete.succeeded(Stage::Operators, 10))
+    };
+    let all = [
+        "delete a/Platform Complete",
+        "delete a/Operators Complete",
+        "delete a/PreAction AllComplete",
+    ];
+    assert_eq!(writes(&planned(200, asked(), complete())), all);
+    for (step, kept) in [(Step::Platform, 0), (Step::Operators, 1), (Step::PreAction, 2)] {
+        let plan = planned(200, asked(), complete().late(step));
+        let left = (0..3).filter(|at| *at != kept).map(|at| all[at]);
+        assert_eq!(writes(&plan), left.collect::<Vec<_>>(), "{step:?}");
+    }
+}

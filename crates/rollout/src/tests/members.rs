@@ -187,6 +187,27 @@ fn a_leaver_without_the_work_of_its_operators_is_given_no_new_revision() {
     assert_eq!(writes(&plan), NOTHING);
 }
 
+/// Somebody has deleted the work of its update, or has written into its row that it waits.
+#[test]
+fn a_leaver_whose_update_has_ended_by_its_row_is_given_no_new_revision() {
+    let row = |phase| record(phase).succeeded(Stage::Platform, 0);
+    let left = || fleet().cluster("a").left(6);
+    let partial = || left().record(row(Phase::Partial));
+    let plan = planned(10, r2().operators(), partial());
+    assert_eq!(stand(&plan, "a"), (Phase::Partial, Reason::LeftSelection));
+    let plan = planned(11, r2().operators(), partial());
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::LeftSelection));
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    for phase in [Phase::Partial, Phase::Pending] {
+        let row = row(phase).succeeded(Stage::PostAction, 1);
+        let checked = left().work(Step::PostAction, work(1).succeeded());
+        let plan = planned(11, r2().post_action(), checked.record(row));
+        assert_eq!(stand(&plan, "a"), (Phase::Complete, Reason::None));
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+        assert_eq!(writes(&plan), NOTHING);
+    }
+}
+
 #[test]
 fn a_leaver_does_not_fail_while_a_creation_may_still_begin_its_operators() {
     let in_doubt = fleet()

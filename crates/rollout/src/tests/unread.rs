@@ -7,7 +7,7 @@ use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
 use crate::model::{Phase, Reason, Stage, Step, StepWork, Work};
-use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, fleet, policy, record, work};
+use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 fn whole() -> PolicyBuilder {
     policy().pre_action().operators().post_action()
@@ -82,6 +82,15 @@ fn an_edit_takes_no_cluster_out_of_flight_before_its_work_was_read() {
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
     assert_eq!(writes(&plan), ["read a/Platform"]);
     let gone = planned(10, edited(), fleet().cluster("a").record(partial()));
+    assert_eq!(stand(&gone, "a").0, Phase::Pending);
+    let pre_action = || record(Phase::PreAction).stage(Stage::PreAction, 0);
+    let asked = || whole().edited("r2", &[Step::Platform]).timeouts(60, 60);
+    let plan = planned(10, asked(), unread(Step::PreAction, pre_action()));
+    assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WaitingForCleanup));
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    assert_eq!(writes(&plan), ["read a/PreAction"]);
+    assert_eq!(plan.wake_at, Some(at(60)), "it is bounded by its time");
+    let gone = planned(10, asked(), fleet().cluster("a").record(pre_action()));
     assert_eq!(stand(&gone, "a").0, Phase::Pending);
     let operators = record(Phase::Operators)
         .succeeded(Stage::Platform, 0)

@@ -7,6 +7,7 @@ use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::facts::{Cluster, DEAF, End, Facts, Record, Row, Running, Upgrade, Version, version};
+use super::memory::Straggler;
 use super::rule::Rule;
 
 /// How long before its creation a work may have begun, for whoever knows nothing but the work.
@@ -145,6 +146,14 @@ impl Upgrade {
 }
 
 impl Facts {
+    /// The platform work of a cluster whose agents have reported the end of its update. If no row tells of that yet, this work
+    /// alone tells it, also after an edit that leaves it as it is.
+    pub(super) fn untold_update(&self, owner: &str, cluster: &str) -> Option<&Running> {
+        let platform = Step::Platform.work_name(cluster);
+        let mut works = self.works.values();
+        works.find(|work| work.owner == owner && work.name == platform && !work.goes_on)
+    }
+
     /// Whether a work of the attempt of a row holds a slot, and its agent still works on it.
     pub(super) fn goes_on(&self, owner: &str, cluster: &str, row: &Row) -> bool {
         let mut works = self.works.values();
@@ -191,6 +200,38 @@ impl Facts {
             claims.any(|(since, claimed)| update.last < *since && *since < end.first && is_older(*claimed))
                 || before.is_some_and(|before| self.is_unproven(cluster, before, update.last, end.first))
         })
+    }
+
+    /// Notes a platform work that comes when the replica that had created it does not lead any more.
+    pub(super) fn note_straggler(&mut self, cluster: &str, name: &str, target: &str) {
+        let Some(sender) = &self.sender else { return };
+        let leader = self.claims.last().map(|(_, holder)| &**holder);
+        let is_late = leader != Some(&*sender.identity) && name == Step::Platform.work_name(cluster);
+        let Some(target) = version(target).filter(|_| is_late) else {
+            return;
+        };
+        let straggler = Straggler {
+            sent: sender.at,
+            at: self.now,
+            target,
+        };
+        self.cluster(cluster).stragglers.push(straggler);
+    }
+
+    /// Whether a cluster was taken back by a creation that a former leader had sent: it had not ended the update that an upgrade
+    /// asks for when that was sent, and had when it was carried out. The work of the update was gone, and nothing else on the hub
+    /// refuses such a creation. Whoever leads then does not know of it.
+    pub(super) fn was_taken_back(&self, owner: &str, name: &str) -> bool {
+        let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
+            return false;
+        };
+        let target = upgrade.generations.last().and_then(|spec| version(&spec.version));
+        let updates = upgrade.updates(name).filter(|(_, to)| *to == target);
+        let Some(ended) = updates.map(|(end, _)| end.last).max() else {
+            return false;
+        };
+        let mut stragglers = cluster.stragglers.iter();
+        stragglers.any(|late| Some(late.target) < target && late.sent < ended && ended < late.at)
     }
 
     /// The version from which an update of a cluster began by its row, if agents have reported that an earlier one had led to it.

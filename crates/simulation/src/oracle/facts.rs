@@ -9,7 +9,7 @@ use hub_sim::{At as _, Object};
 use serde_json::Value;
 
 pub(super) use super::memory::Version;
-use super::memory::{Forbidden, Reported};
+use super::memory::{Forbidden, Reported, Straggler};
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
@@ -323,6 +323,8 @@ pub(super) struct Cluster {
     pub changed: Duration,
     /// When it or its namespace was last created or deleted.
     pub registered: Duration,
+    /// When the controller could last hear of that: by the ManagedCluster, or by a creation that met no namespace.
+    pub heard: Duration,
     /// Since when it claims which version.
     pub versions: Vec<(Duration, Version)>,
     /// Versions to which upgrades have taken it by their rows, since the claim last changed: by UID of the upgrade.
@@ -333,6 +335,8 @@ pub(super) struct Cluster {
     pub shown: BTreeMap<String, Duration>,
     /// The version that a platform work reported last.
     pub reported: Option<Reported>,
+    /// What former leaders asked for too late.
+    pub stragglers: Vec<Straggler>,
 }
 
 impl Cluster {

@@ -14,6 +14,15 @@ pub(super) struct Forbidden {
     pub last: Duration,
 }
 
+/// A platform work that came when the replica that had created it did not lead any more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Straggler {
+    pub sent: Duration,
+    pub at: Duration,
+    /// The version that it asks for.
+    pub target: Version,
+}
+
 /// The version that a platform work of a cluster reported last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported {

@@ -154,7 +154,7 @@ impl Oracle {
 
     /// Whether nothing says that a cluster runs what a complete upgrade asks for: somebody has edited its record, it was registered
     /// anew, the upgrade was complete before it was restored, or the cluster has claimed to run something older, and another upgrade
-    /// has believed it.
+    /// has believed it. Or something took the cluster back: a creation that a former leader had sent before the update ended.
     #[must_use]
     pub fn is_excused(&self, uid: &str, cluster: &str) -> bool {
         self.with(|facts| {
@@ -164,7 +164,8 @@ impl Oracle {
                 let record = upgrade.records.get(cluster);
                 upgrade.is_held || record.is_some_and(|record| record.is_edited)
             };
-            was_deleted || upgrade.is_some_and(is_edited) || facts.was_misled(uid, cluster)
+            let is_taken_back = facts.was_misled(uid, cluster) || facts.was_taken_back(uid, cluster);
+            was_deleted || upgrade.is_some_and(is_edited) || is_taken_back
         })
     }
 

@@ -195,6 +195,7 @@ impl Facts {
         let is_there = exists && !cluster.lacks_namespace;
         if !is_first && cluster.is_there != is_there {
             cluster.registered = now;
+            cluster.heard = now;
         }
         if !is_first && (cluster.is_there != is_there || cluster.name_label != name_label) {
             cluster.changed = now;

@@ -78,6 +78,7 @@ impl Facts {
         }
         if sent.verb == "POST" && sent.path.ends_with("/manifestworks") {
             self.note_creation(sender, sent);
+            self.note_missing(sender, sent);
         }
         let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
         // The server ignores the metadata of a status that is applied.
@@ -95,6 +96,18 @@ impl Facts {
                     sent.verb, sent.path, sent.met
                 )
             });
+        }
+    }
+
+    /// Notes that a creation met no namespace. Nothing else tells the controller that it is gone while the ManagedCluster stays.
+    fn note_missing(&mut self, sender: &Sender, sent: &Sent<'_>) {
+        let name = sent.path.rsplit('/').nth(1).unwrap_or_default();
+        let Some(cluster) = self.clusters.get_mut(name).filter(|_| sent.code == 404) else {
+            return;
+        };
+        // One that was sent before is carried out late, and nobody waits for its answer.
+        if cluster.lacks_namespace && cluster.registered < sender.at {
+            cluster.heard = sender.at;
         }
     }
 

@@ -57,6 +57,14 @@ impl Row {
         self.steps.iter().find(|step| step.name == name)
     }
 
+    /// Whether the row says that the update has not ended. A cluster stays Partial after that end, until the work of its next step
+    /// is there.
+    pub(super) fn is_updating(&self) -> bool {
+        let step = self.step("Platform");
+        let has_ended = step.is_some_and(|step| step.outcome == "Succeeded");
+        matches!(self.phase.as_str(), "Initialized" | "Partial") && !has_ended
+    }
+
     /// The versions before and after the update, if the row says that it succeeded.
     pub(super) fn update(&self) -> Option<(Version, Version)> {
         let step = self.step("Platform").filter(|step| step.outcome == "Succeeded");
@@ -175,8 +183,7 @@ impl Facts {
                 };
                 let cluster = self.clusters.get(name);
                 let shown = cluster.and_then(|cluster| cluster.shown.get(&row.to));
-                let is_open = matches!(row.phase.as_str(), "Initialized" | "Partial");
-                if is_open && shown.is_some_and(|since| *since <= before) {
+                if row.is_updating() && shown.is_some_and(|since| *since <= before) {
                     late.push(format!("{name} of {}", upgrade.key));
                 }
             }

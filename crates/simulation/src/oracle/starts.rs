@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use api::names::Step;
 
-use super::facts::{Cluster, DEAF, Facts, Record, Row, UNHEARD, Upgrade, Version, holds_slot, version};
+use super::facts::{
+    Cluster, DEAF, Facts, Record, Row, Running, UNHEARD, Upgrade, Version, holds_slot, version,
+};
 use super::rule::Rule;
 use super::works::Work;
 
@@ -198,6 +200,20 @@ impl Facts {
         self.is_of_former_leader() && row.is_some_and(|row| !row.is_under_way() && !is_of_it(row))
     }
 
+    /// Whether a work is left from an attempt before that of its cluster's row, and the cluster has begun a step of that one which
+    /// holds a slot. The leftover need not be gone before that, if the spec does not ask for its step any more.
+    pub(super) fn is_left_beside(&self, work: &Work) -> bool {
+        let upgrade = self.upgrades.get(&work.uid);
+        let record = upgrade.and_then(|upgrade| upgrade.records.get(&work.cluster));
+        let Some(row) = record.and_then(Record::row) else {
+            return false;
+        };
+        let is_of_row = |revision: &str, retry: &str| row.revision == revision && row.retry == retry;
+        let works = self.works.values();
+        let mut works = works.filter(|one| one.owner == work.uid && one.cluster == work.cluster);
+        !is_of_row(&work.revision, &work.retry) && works.any(|one| is_of_row(&one.revision, &one.retry))
+    }
+
     /// Whether a cluster that seems to start may do so without a free slot: it has kept its own, it is gone again, or its works
     /// seem to be there for a while after it has come back.
     fn is_exempt(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
@@ -329,10 +345,15 @@ impl Facts {
             let row = record.and_then(|record| record.row_for(&work.revision));
             let updated = row.and_then(|row| upgrade.end_of_row(name, Step::Platform, row));
             let is_kept = updated.is_some_and(|end| specs.iter().any(|spec| spec.version == end.target));
+            let is_asked_for = |update: &&Running| specs.iter().any(|spec| spec.version == update.target);
+            let untold = self.untold_update(&work.uid, name).filter(is_asked_for);
+            let untold = untold.filter(|_| row.is_none());
             let row = row.filter(|_| is_kept);
             let ended = |step: Step| {
                 let end = upgrade.end(name, step, &work.revision);
                 let end = end.or_else(|| upgrade.end_of_row(name, step, row?));
+                let earlier = untold.filter(|_| step != Step::PostAction);
+                let end = end.or_else(|| upgrade.end(name, step, &earlier?.revision));
                 end.map(|end| end.first).filter(|first| *first <= sent)
             };
             let last = if wants_operators {

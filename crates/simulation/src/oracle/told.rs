@@ -101,8 +101,7 @@ impl Facts {
     fn is_unwritten(&self, upgrade: &Upgrade, before: Duration) -> bool {
         let mut records = upgrade.records.iter().filter(|(_, record)| !record.is_edited);
         records.any(|(name, record)| {
-            let row = record.row().filter(|row| !row.is_newer);
-            let row = row.filter(|row| matches!(row.phase.as_str(), "Initialized" | "Partial"));
+            let row = record.row().filter(|row| !row.is_newer && row.is_updating());
             let cluster = self.clusters.get(name);
             let shown = row.and_then(|row| cluster?.shown.get(&row.to));
             shown.is_some_and(|since| *since <= before)

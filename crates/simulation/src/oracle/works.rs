@@ -327,12 +327,13 @@ impl Facts {
     /// The clock runs from the first try with this start on, even if the hub refused that one: a cluster whose work the hub never
     /// takes must not hold its slot for ever. Nor can the controller tell a try that never arrived from one whose work somebody
     /// has deleted since. A cluster that was registered anew since begins anew, but
-    /// not one that only had other labels or was not selected for a moment, and whose work still has that start.
+    /// not one that only had other labels or was not selected for a moment, and whose work still has that start. Nor one whose
+    /// namespace was away while no creation met that.
     fn begins(&mut self, work: &Work) {
         let cluster = self.clusters.get(&work.cluster);
         let changed = cluster.map(|cluster| cluster.changed);
         let tried = self.tried.get(&(work.key(), work.started.clone()));
-        let tried = tried.filter(|tried| cluster.is_none_or(|cluster| **tried > cluster.registered));
+        let tried = tried.filter(|tried| cluster.is_none_or(|cluster| **tried > cluster.heard));
         let first = tried.copied().unwrap_or_else(|| self.sent());
         let goes_on = self.has_start_of_row(work);
         let earlier = self.created.get(&work.key());
@@ -344,7 +345,7 @@ impl Facts {
     }
 
     /// Notes a creation that is sent. If the hub refuses it or never gets it, the log does not tell of it. The first one counts,
-    /// or the first one since the cluster was registered anew.
+    /// or the first one since the controller could hear that the cluster was registered anew.
     pub(super) fn try_work(&mut self, sender: &Sender, body: &[u8]) {
         let work: Value = serde_json::from_slice(body).unwrap_or_default();
         let note = |field: &str, name: &str| {
@@ -361,12 +362,12 @@ impl Facts {
             note(annotations, ANNOTATION_ATTEMPT),
         );
         let started = note(annotations, ANNOTATION_STARTED_AT);
-        let registered = self
+        let heard = self
             .clusters
             .get(&key.1)
-            .map_or(Duration::ZERO, |cluster| cluster.registered);
+            .map_or(Duration::ZERO, |cluster| cluster.heard);
         let first = self.tried.entry((key, started)).or_insert(sender.at);
-        if *first <= registered {
+        if *first <= heard {
             *first = sender.at;
         }
     }
@@ -406,6 +407,7 @@ impl Facts {
             self.began.remove(&work.key());
         }
         self.begins(work);
+        self.note_straggler(&work.cluster, &work.name, &work.target);
         let sent = self.sent();
         // The log tells of this try.
         let of_start = (work.key(), work.started.clone());
@@ -501,9 +503,14 @@ impl Facts {
                 )
             });
         }
-        let was_started = matches!(phase.as_str(), "Initialized" | "Partial" | "Operators");
+        self.end_flight(work, &phase);
+    }
+
+    /// The deletion of a work ends that its cluster is under way, unless the row said that it has started, or the work is left over.
+    fn end_flight(&mut self, work: &Work, phase: &str) {
+        let goes_on = matches!(phase, "Initialized" | "Partial" | "Operators") || self.is_left_beside(work);
         // It is under way since its start, so a row that was sent at the same time as the deletion may end that.
-        if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| !was_started)
+        if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| !goes_on)
             && let Some(since) = upgrade.flights.remove(&work.cluster)
             && phase == "PreAction"
         {
@@ -586,3 +593,6 @@ impl Facts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

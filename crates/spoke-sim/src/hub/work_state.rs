@@ -166,6 +166,8 @@ impl WorkState {
         }
         self.finalizers = view.metadata.finalizers.clone().unwrap_or_default();
         self.deleting = view.metadata.deletion_timestamp.is_some();
+        // Storage that goes back takes a deletion back: then the objects are applied again, and the next deletion is another one.
+        self.finalized &= self.deleting;
         let generation = view.metadata.generation.unwrap_or(0);
         let mut hasher = DefaultHasher::new();
         view.metadata.labels.hash(&mut hasher);
@@ -277,3 +279,6 @@ fn status_hash(view: &WorkView) -> u64 {
     view.status.as_ref().map(|raw| raw.get()).hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

@@ -255,6 +255,36 @@ fn a_row_that_was_never_accepted_is_left_out_while_it_is_refused_and_tried_again
     assert!(hub.writes - before <= 2);
 }
 
+/// Otherwise the upgrade would not be Stalled for some seconds every five minutes.
+#[test]
+fn a_row_counts_as_rejected_until_its_next_try_is_answered() {
+    for (names_rows, is_mended) in [(true, true), (false, true), (true, false), (false, false)] {
+        let start = Instant::now();
+        let mut hub = Hub::new(&["c001"], "Partial", names_rows);
+        let mut rows = rows();
+        commit(&mut rows, &names(3), Phase::Partial, start);
+        hub.settle(&mut rows, start);
+        let told = rows.refusal();
+        assert!(told.is_some());
+        let again = rows.due_at().unwrap();
+        assert!(rows.due(again).is_empty());
+        assert_eq!(rows.refusal(), told, "it is to be sent again");
+        let now = rows.due_at().unwrap();
+        let due = rows.due(now).remove(0);
+        assert_eq!(due.rows.len(), 3);
+        assert_eq!(rows.refusal(), told, "it was sent again");
+        if is_mended {
+            rows.wrote(due, Some(stored(99)), now);
+            assert_eq!(rows.refusal(), None);
+        } else {
+            rows.refused(&due, &[1], true, "rows[1].revision: Too long", now);
+            hub.settle(&mut rows, now);
+            assert_eq!(rows.refused_count(), 1);
+            assert_eq!(hub.phases("up-report-1").len(), 2);
+        }
+    }
+}
+
 #[test]
 fn when_every_row_is_refused_the_search_ends() {
     let all = names(250);
