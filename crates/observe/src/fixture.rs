@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::fleet::{self, Observation};
 use crate::index::{Index, Uid};
-use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
+use crate::input::{ClusterRow, OtherUpgrades, Standing, UpgradeInput};
 use crate::selection::{self, Selected};
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
 
@@ -53,7 +53,7 @@ pub(crate) struct TestUpgrade {
     key: Arc<str>,
     created: DateTime<Utc>,
     pub(crate) is_deleting: bool,
-    pub(crate) is_valid: bool,
+    pub(crate) standing: Standing,
     pub(crate) in_force: Option<ManagedClustersUpgradeSpec>,
     selected: Selected,
     pub(crate) rows: BTreeMap<Arc<str>, TestRow>,
@@ -81,7 +81,7 @@ pub(crate) fn upgrade(uid: &str, clusters: &[&str], index: &Index) -> TestUpgrad
         key: Arc::from(format!("ns/{uid}")),
         created: "2026-05-28T10:00:00Z".parse().unwrap(),
         is_deleting: false,
-        is_valid: true,
+        standing: Standing::Moving,
         selected: selection::select(&spec, "ns", &index.clusters, &index.placements, false),
         in_force: Some(spec),
         rows: BTreeMap::new(),
@@ -137,7 +137,7 @@ impl TestUpgrade {
             key: &self.key,
             created: self.created,
             is_deleting: self.is_deleting,
-            is_valid: self.is_valid,
+            standing: self.standing,
             in_force: self.in_force.as_ref(),
             selected: &self.selected,
             rows: &self.rows,

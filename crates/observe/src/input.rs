@@ -33,6 +33,29 @@ pub trait OtherUpgrades<'a, R: 'a> {
     fn get(&self, uid: &str) -> Option<UpgradeInput<'a, R>>;
 }
 
+/// Whether an upgrade gets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It starts clusters, or may do so without a human.
+    Moving,
+    /// None of its clusters moves before a human acts.
+    Stalled,
+    /// The present spec is invalid.
+    Invalid,
+}
+
+impl Standing {
+    /// That of an upgrade with a valid spec or an invalid one, whose status says Stalled or does not.
+    #[must_use]
+    pub fn of(is_valid: bool, is_stalled: bool) -> Self {
+        match (is_valid, is_stalled) {
+            (false, _) => Self::Invalid,
+            (true, true) => Self::Stalled,
+            (true, false) => Self::Moving,
+        }
+    }
+}
+
 /// One upgrade, borrowed from the controller's state.
 #[derive(Debug)]
 pub struct UpgradeInput<'a, R> {
@@ -44,8 +67,8 @@ pub struct UpgradeInput<'a, R> {
     pub created: DateTime<Utc>,
     /// The object is being deleted.
     pub is_deleting: bool,
-    /// The present spec is valid.
-    pub is_valid: bool,
+    /// How it stood when it was planned last.
+    pub standing: Standing,
     /// The spec with which clusters in flight continue: the present one or, after an invalid edit, the last valid one.
     pub in_force: Option<&'a ManagedClustersUpgradeSpec>,
     /// The selection.

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use rollout::{Phase, Reason, Record, Rival, RivalHold, Stage};
 
 use crate::index::{Index, WorkView};
-use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
+use crate::input::{ClusterRow, OtherUpgrades, Standing, UpgradeInput};
 use crate::writes::Backoff;
 
 /// The upgrades that hold clusters, by cluster, with their places in the order among upgrades.
@@ -38,7 +38,7 @@ pub(crate) fn rivals<'a, R: ClusterRow + 'a>(
         for cluster in in_flight(other).filter(|cluster| concerns(entry, cluster)) {
             note(cluster, at_work(other, cluster));
         }
-        if other.is_deleting || !other.is_valid {
+        if other.is_deleting || other.standing == Standing::Invalid {
             continue;
         }
         for cluster in waiting(entry, other) {
@@ -54,7 +54,12 @@ pub(crate) fn rivals<'a, R: ClusterRow + 'a>(
                     | (Phase::Pending, Reason::Restored)
                     | (Phase::Blocked, Reason::NewerThanTarget),
                 ) => {}
-                Some((phase, reason)) if waits_for_a_human(phase, reason) || is_forbidden(other, cluster) => {
+                // In an upgrade that is stalled, whatever the cluster waits for waits for a human.
+                Some((phase, reason))
+                    if waits_for_a_human(phase, reason)
+                        || other.standing == Standing::Stalled
+                        || is_forbidden(other, cluster) =>
+                {
                     note(cluster, RivalHold::Stuck);
                 }
                 _ => note(cluster, RivalHold::Active),
@@ -216,6 +221,7 @@ pub(crate) fn hold_of<R: ClusterRow>(
         Phase::Pending | Phase::Blocked if has_just_begun(record, view) => at_work(owner, cluster),
         // Works of an earlier attempt, or of a step that is over.
         Phase::Pending | Phase::Blocked if precedes(entry, owner, cluster, index) => RivalHold::Yielding,
+        Phase::Pending | Phase::Blocked if owner.standing == Standing::Stalled => RivalHold::Stuck,
         _ => at_work(owner, cluster),
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};
+use api::mcu::UpgradeState;
 use api::names::{ANNOTATION_UPGRADE_UID, LABEL_MCU, LABEL_MCU_UID, Step};
 use api::time::to_chrono;
 use api::validate::SpecViolation;
@@ -14,7 +15,7 @@ use api::views::{Report, Upgrade};
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet;
 use observe::index::{Change, Index, Uid};
-use observe::input::{OtherUpgrades, UpgradeInput};
+use observe::input::{OtherUpgrades, Standing, UpgradeInput};
 use observe::record::{HubRow, HubRows, ReportRelation, relation_of};
 use observe::selection::{self, Selected};
 use observe::writes::{Backoff, LastReading, RunningWrites, StepBlocker, Unsettled};
@@ -225,7 +226,7 @@ impl Snapshot {
             key: &upgrade.key,
             created: upgrade.created,
             is_deleting: upgrade.is_deleting(),
-            is_valid: upgrade.spec.is_ok(),
+            standing: Standing::of(upgrade.spec.is_ok(), upgrade.is_stalled()),
             in_force: upgrade.spec.as_ref().ok().map(|spec| &spec.fields),
             selected: &upgrade.selected,
             rows: &upgrade.rows.by_cluster,
@@ -321,6 +322,11 @@ impl KnownUpgrade {
 
     fn is_deleting(&self) -> bool {
         self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    fn is_stalled(&self) -> bool {
+        let status = self.object.status.good();
+        status.is_some_and(|status| status.state == Some(UpgradeState::Stalled))
     }
 
     fn origin(&self, is_idle: bool) -> Origin {

@@ -257,7 +257,7 @@ fn commit_plan(
             (cluster.canary, matches!(cluster.selection, Selection::Left(_)))
         })
     });
-    let was_invalid = entry.status.is_invalid();
+    let (was_invalid, was_stalled) = (entry.status.is_invalid(), entry.status.is_stalled());
     let situation = match &wanted.violations {
         None => Situation::Planned(plan),
         Some(violations) => Situation::InvalidSpec {
@@ -284,7 +284,9 @@ fn commit_plan(
         regarding: Some(regarding(entry)),
         events,
         phase_changes: phase_changes.collect(),
-        wake_conflicting: changes.any || was_invalid != wanted.violations.is_some(),
+        wake_conflicting: changes.any
+            || was_invalid != wanted.violations.is_some()
+            || was_stalled != entry.status.is_stalled(),
     }
 }
 

@@ -73,8 +73,17 @@ impl StatusState {
     /// True when the latest status says that the spec is invalid.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
-        self.latest()
-            .is_some_and(|status| status.state == Some(UpgradeState::Invalid))
+        self.says(UpgradeState::Invalid)
+    }
+
+    /// True when the latest status says that nothing moves before a human acts.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.says(UpgradeState::Stalled)
+    }
+
+    fn says(&self, state: UpgradeState) -> bool {
+        self.latest().is_some_and(|status| status.state == Some(state))
     }
 
     /// Sets the desired status.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use observe::fleet::{self, Observation};
 use observe::index::{Index, Uid};
-use observe::input::{ClusterRow, OtherUpgrades, UpgradeInput};
+use observe::input::{ClusterRow, OtherUpgrades, Standing, UpgradeInput};
 use observe::selection;
 use rollout::{Fleet, Record};
 
@@ -94,7 +94,7 @@ impl UpgradeEntry {
             key: &self.key,
             created: self.created,
             is_deleting: self.is_deleting(),
-            is_valid: self.spec.is_ok(),
+            standing: Standing::of(self.spec.is_ok(), self.status.is_stalled()),
             in_force: self.in_force().map(|spec| &spec.fields),
             selected: &self.selected,
             rows: self.rows.all(),

@@ -149,6 +149,41 @@ fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
     );
 }
 
+/// What its cluster waits for in that upgrade, such as the canaries, waits for a human.
+#[test]
+fn an_upgrade_that_is_stalled_is_stuck_where_it_waits_and_nowhere_else() {
+    let waiting = || Record::from(record(Phase::Pending).reason(Reason::WaitingForCanaries));
+    let queued_again = || Record::from(record(Phase::Pending).retry("t"));
+    let (platform, action) = (Some(Step::Platform), Some(Step::PreAction));
+    for (created, record, step, is_stalled, expected) in [
+        (OLD, waiting(), None, false, Some(RivalHold::Active)),
+        (OLD, waiting(), None, true, Some(RivalHold::Stuck)),
+        (OLD, of(Phase::Partial), None, true, Some(RivalHold::Active)),
+        (OLD, of(Phase::Complete), None, true, None),
+        (NEW, waiting(), None, true, None),
+        (NEW, queued_again(), platform, false, Some(RivalHold::Active)),
+        (NEW, queued_again(), platform, true, Some(RivalHold::Stuck)),
+        (NEW, queued_again(), action, true, Some(RivalHold::Yielding)),
+    ] {
+        let mut index = index(&["c1"]);
+        let entry = upgrade("mine", &["c1"], &index);
+        let mut other = upgrade("other", &["c1"], &index).created(created);
+        let case = format!("{created} {record:?} {step:?} {is_stalled}");
+        other.note("c1", record);
+        other.write();
+        other.standing = if is_stalled {
+            Standing::Stalled
+        } else {
+            Standing::Moving
+        };
+        if let Some(step) = step {
+            index.work(&Change::Applied(work("c1", step, "other", 5)), at(0));
+        }
+        let cluster = one(&observed(&entry, &[other], &mut index), "c1");
+        assert_eq!(cluster.rival.map(|rival| rival.hold), expected, "{case}");
+    }
+}
+
 #[test]
 fn an_upgrade_whose_work_the_hub_refuses_is_stuck_and_ends_what_it_began_before_an_older_one_begins() {
     let refused = |phase| Record::from(record(phase).reason(Reason::WorkRefused));
@@ -278,7 +313,7 @@ fn an_upgrade_whose_spec_became_invalid_is_stuck_where_it_is_at_work() {
     let mut index = index(&["c1"]);
     let entry = upgrade("mine", &["c1"], &index);
     let mut other = upgrade("other", &["c1"], &index);
-    other.is_valid = false;
+    other.standing = Standing::Invalid;
     other.in_force = None;
     other.note("c1", of(Phase::Initialized));
     index.work(&Change::Applied(work("c1", Step::Platform, "other", 5)), at(0));
@@ -400,7 +435,7 @@ fn an_upgrade_that_is_deleted_or_invalid_reserves_nothing() {
     let fleet = observed(&entry, &[deleting], &mut index);
     assert_eq!(one(&fleet, "c1").rival, None);
     let mut invalid = upgrade("other", &["c1"], &index).created(OLD);
-    invalid.is_valid = false;
+    invalid.standing = Standing::Invalid;
     let fleet = observed(&entry, &[invalid], &mut index);
     assert_eq!(one(&fleet, "c1").rival, None);
 }

@@ -88,6 +88,24 @@ fn an_older_upgrade_holds_its_clusters_and_a_younger_one_does_not() {
 }
 
 #[test]
+fn an_older_upgrade_whose_status_says_stalled_is_stuck_where_it_waits() {
+    let row = json!({"cluster": "c1", "phase": "Pending", "reason": "WaitingForCanaries", "since": OLD,
+        "revision": "r1"});
+    for (state, expected) in [("Canary", RivalHold::Active), ("Stalled", RivalHold::Stuck)] {
+        let mut old = upgrade("old", OLD, &["c1"]);
+        old["status"] = json!({"state": state});
+        let mut snapshot = Given::default()
+            .with(ListKind::Clusters, &[cluster("c1")])
+            .with(ListKind::Upgrades, &[old, upgrade("new", NEW, &["c1"])])
+            .with(ListKind::Reports, &[report("old", "u-old", &json!([row]))])
+            .snapshot();
+        let input = snapshot.planner_input("u-new").unwrap();
+        let rival = input.fleet.clusters[0].rival.as_ref().unwrap();
+        assert_eq!(rival.hold, expected);
+    }
+}
+
+#[test]
 fn records_and_works_are_those_of_the_upgrade() {
     let row =
         json!({"cluster": "c1", "phase": "Partial", "reason": "Progressing", "since": OLD, "revision": "r1"});

@@ -22,7 +22,7 @@ use crate::model::{
 use crate::planner::attempts::is_announced;
 use crate::planner::cluster::{Evaluation, NextStep, evaluate};
 use crate::planner::slots::{Slots, is_repeat};
-use crate::planner::takeover::superseded;
+use crate::planner::takeover::{has_superseded, superseded};
 
 pub use downgrade::{is_newer, is_version};
 
@@ -106,7 +106,7 @@ fn hold_back(cluster: &Cluster, state: &mut Evaluation, now: DateTime<Utc>) {
         state.wake = earliest(state.wake, Some(backoff.until));
         // A rejection stays the reason even if the next try failed for another cause.
         if state.next != NextStep::Nothing && state.record.reason != Reason::WorkRefused {
-            explain_failure(state, backoff);
+            explain_failure(cluster, state, backoff);
         }
     }
     if !is_free(cluster, now) {
@@ -116,13 +116,28 @@ fn hold_back(cluster: &Cluster, state: &mut Evaluation, now: DateTime<Utc>) {
     state.held_back = !is_free(cluster, now) || !is_announced(cluster, &state.record);
 }
 
-fn explain_failure(state: &mut Evaluation, backoff: &ClusterBackoff) {
+fn explain_failure(cluster: &Cluster, state: &mut Evaluation, backoff: &ClusterBackoff) {
     let text = format!("A write to the hub failed: {}", backoff.error);
-    state.explain(Reason::WriteFailed, &text);
+    let reason = if waits_for_deletion(cluster, state, backoff) {
+        Reason::WaitingForCleanup
+    } else {
+        Reason::WriteFailed
+    };
+    state.explain(reason, &text);
+}
+
+/// True when the hub keeps forbidding the deletion of what a previous upgrade has left in the way of the next step.
+fn waits_for_deletion(cluster: &Cluster, state: &Evaluation, backoff: &ClusterBackoff) -> bool {
+    let is_in_the_way = match state.next {
+        NextStep::Start(step) => has_superseded(cluster, step, true),
+        NextStep::Advance(step, _) => has_superseded(cluster, step, false),
+        NextStep::Nothing => false,
+    };
+    backoff.deletion_lasting && is_in_the_way
 }
 
 /// Keeps the error as the reason while a step is tried again that the hub keeps forbidding, because nothing has changed until a try
-/// succeeds.
+/// succeeds. The same holds for the deletion that it waits for.
 fn keep_failure(cluster: &Cluster, state: &mut Evaluation, starting: bool) {
     let is_tried = match state.next {
         NextStep::Start(_) => starting || cluster.busy.is_some(),
@@ -130,9 +145,10 @@ fn keep_failure(cluster: &Cluster, state: &mut Evaluation, starting: bool) {
         NextStep::Nothing => false,
     };
     let has_other = !matches!(state.record.reason, Reason::None | Reason::Running);
-    let lasting = cluster.backoff.as_ref().filter(|backoff| backoff.lasting);
+    let backoff = cluster.backoff.as_ref();
+    let lasting = backoff.filter(|backoff| backoff.lasting || waits_for_deletion(cluster, state, backoff));
     if let Some(backoff) = lasting.filter(|_| is_tried && !has_other) {
-        explain_failure(state, backoff);
+        explain_failure(cluster, state, backoff);
     }
 }
 

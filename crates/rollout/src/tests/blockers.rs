@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{planned, stand, writes};
+use super::{planned, record_of, stand, writes};
 use crate::model::{Busy, Phase, Reason, RivalHold, Stage, StallReason, Step, StepWork};
 use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, work};
 
@@ -367,6 +367,43 @@ fn deletions_that_stay_forbidden_are_told_as_stalled_while_a_step_waits_for_them
     let updating = fleet().cluster("dev1").work(Step::Platform, work(0).running());
     let updating = updating.record(record(Phase::Partial).stage(Stage::Platform, 0));
     assert!(planned(10, policy(), updating.undeletable(20)).outlook.moving);
+}
+
+/// What a previous upgrade has left is removed before a step begins, and before the step whose name it has goes on.
+#[test]
+fn deletions_for_a_takeover_that_stay_forbidden_are_told_as_stalled() {
+    type Fleet = fn(bool) -> FleetBuilder;
+    let queued = |terminating| {
+        let queued = fleet().cluster("dev1").rival(RivalHold::Yielding);
+        queued.step_work(Step::PreAction, StepWork::Rival { terminating })
+    };
+    let updated = |terminating| {
+        let updated = fleet().cluster("dev1").rival(RivalHold::Yielding);
+        let updated = updated.work(Step::Platform, work(0).succeeded());
+        let updated = updated.record(record(Phase::Partial).stage(Stage::Platform, 0));
+        updated.step_work(Step::Operators, StepWork::Rival { terminating })
+    };
+    let asked = || policy().operators();
+    let cases: [(Phase, Fleet, &str); 2] = [
+        (Phase::Pending, queued, "delete dev1/PreAction Superseded"),
+        (Phase::Partial, updated, "delete dev1/Operators Superseded"),
+    ];
+    for (phase, fleet, deletion) in cases {
+        let plan = planned(10, asked(), fleet(false).backoff(20));
+        assert_eq!(stand(&plan, "dev1"), (phase, Reason::WriteFailed));
+        assert!(plan.outlook.moving, "a human may have nothing to do");
+        let plan = planned(10, asked(), fleet(false).undeletable(20));
+        let said = &record_of(&plan, "dev1").message;
+        assert!(said.contains("the hub rejected the write"), "{said}");
+        let again = planned(10, asked(), fleet(false).undeletable(5));
+        assert_eq!(writes(&again), [deletion]);
+        let meanwhile = planned(10, asked(), fleet(true).undeletable(5).busy(Busy::Other));
+        for plan in [plan, again, meanwhile] {
+            assert_eq!(stand(&plan, "dev1"), (phase, Reason::WaitingForCleanup));
+            assert!(!plan.outlook.moving);
+            assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+        }
+    }
 }
 
 /// A hub that forbids all writes forbids these deletions, too. Each time they are tried again, the upgrade would seem to move.

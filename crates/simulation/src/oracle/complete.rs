@@ -82,7 +82,7 @@ impl Upgrade {
     }
 
     /// Whether an edit at such a time has changed what is asked for of clusters. What is invalid asks for nothing.
-    fn is_edited(&self, is_meant: impl Fn(Duration) -> bool) -> bool {
+    pub(super) fn is_edited(&self, is_meant: impl Fn(Duration) -> bool) -> bool {
         let valid = || self.generations.iter().filter(|spec| !spec.is_invalid);
         let mut edits = valid().zip(valid().skip(1));
         edits.any(|(before, now)| before.asks != now.asks && is_meant(now.since))

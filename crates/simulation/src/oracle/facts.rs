@@ -9,7 +9,7 @@ use hub_sim::{At as _, Object};
 use serde_json::Value;
 
 pub(super) use super::memory::Version;
-use super::memory::{Forbidden, Reported, Straggler};
+use super::memory::{Refusals, Reported, Straggler};
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
@@ -125,7 +125,8 @@ pub(super) struct Record {
     pub former: BTreeMap<String, Row>,
     /// Attempts that are over.
     pub superseded: BTreeSet<(String, String)>,
-    /// When the controller last sent a row that said Blocked and was refused, and the attempt of that row (revision and retry).
+    /// When the controller last sent a row that said Blocked and was refused, or a creation that blocks its cluster, and the
+    /// attempt of that (revision and retry).
     pub blocked: Option<(Duration, (String, String))>,
     /// When a status was last sent that said Blocked of the cluster.
     pub told_blocked: Duration,
@@ -146,8 +147,9 @@ impl Record {
         self.before.last()
     }
 
-    /// Whether the controller has sent a row of this attempt that said Blocked and was refused, since the row on the hub says its
-    /// phase, or a status that said so since it sent that row: the next row may have waited until that was over.
+    /// Whether the controller has sent a row of this attempt that said Blocked and was refused, or a creation that blocked the
+    /// cluster, since the row on the hub says its phase, or a status that said so since it sent that row: the next row may have
+    /// waited until that was over.
     pub fn was_blocked(&self, attempt: &(String, String)) -> bool {
         let since = self.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
         let refused = self.blocked.as_ref();
@@ -474,8 +476,8 @@ pub(super) struct Facts {
     pub writes: u64,
     /// Lists that replicas have read, by path.
     pub lists: BTreeMap<String, u64>,
-    /// Creations that the hub forbids, by UID of the upgrade and cluster.
-    pub forbidden: BTreeMap<(String, String), Forbidden>,
+    /// Writes of works that the hub forbids.
+    pub forbidden: Refusals,
     /// Requests of the last minute, by replica and request.
     pub requests: HashMap<(Arc<str>, String), VecDeque<Duration>>,
     pub checked: BTreeMap<Rule, u64>,
@@ -568,11 +570,7 @@ impl Facts {
     /// may write works there could have made them.
     pub fn is_unaccounted(&self, upgrade: &Upgrade, name: &str) -> bool {
         let row = upgrade.records.get(name).and_then(Record::row);
-        let selected = |cluster: &Cluster| {
-            let by_name = upgrade.selectors.last();
-            by_name.is_some_and(|names| names.contains(cluster.called(name))) || self.decided.contains(name)
-        };
-        row.is_none() && (self.is_unbound || !self.clusters.get(name).is_some_and(selected))
+        row.is_none() && !self.selects(upgrade, name)
     }
 
     /// Computes anew who is selected.

@@ -1,17 +1,29 @@
 //! What rules remember of refusals and of reported versions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A version as `(major, minor, patch)`.
 pub(super) type Version = (u64, u64, u64);
 
-/// The creations of one cluster's works that the hub forbids a replica.
+/// The writes of one cluster's works that the hub forbids a replica.
 #[derive(Clone, Debug)]
 pub(super) struct Forbidden {
     pub by: Arc<str>,
     pub since: Duration,
     pub last: Duration,
+}
+
+/// Writes of works that the hub forbids, by UID of the upgrade and cluster.
+pub(super) type AllForbidden = BTreeMap<(String, String), Forbidden>;
+
+/// What the hub forbids.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refusals {
+    pub creations: AllForbidden,
+    /// Deletions of what another upgrade has left, for which the cluster waits.
+    pub deletions: AllForbidden,
 }
 
 /// A platform work that came when the replica that had created it did not lead any more.

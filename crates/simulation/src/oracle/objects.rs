@@ -9,7 +9,7 @@ use api::names::{
 use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{After, Facts, Generation, Row, Upgrade, Version, label, text, version};
+use super::facts::{After, Cluster, Facts, Generation, Row, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 use crate::actor::Sender;
 use crate::describe::claimed_version;
@@ -290,6 +290,15 @@ impl Facts {
         let now = self.now;
         let members = self.clusters.iter_mut().filter(|(name, _)| *name != OUTSIDER);
         members.for_each(|(_, cluster)| cluster.changed = now);
+    }
+
+    /// Whether an upgrade selects a cluster.
+    pub(super) fn selects(&self, upgrade: &Upgrade, name: &str) -> bool {
+        let selected = |cluster: &Cluster| {
+            let by_name = upgrade.selectors.last();
+            by_name.is_some_and(|names| names.contains(cluster.called(name))) || self.decided.contains(name)
+        };
+        !self.is_unbound && self.clusters.get(name).is_some_and(selected)
     }
 
     pub(super) fn lease(&mut self, change: &Change) {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::names::{ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_STARTED_AT, LABEL_MCU_UID, Step};
+use hub_sim::At as _;
 use serde_json::Value;
 
-use super::facts::{Facts, Upgrade, text};
+use super::facts::{Facts, Key, Running, Upgrade, text};
 use super::rule::Rule;
 use crate::actor::Sender;
 
@@ -49,6 +51,25 @@ const fn most_writes(upgrades: usize, clusters: usize) -> usize {
     40 + 60 * upgrades + 10 * clusters
 }
 
+/// What the creation of a work would create, and the start that it names.
+pub(super) fn creation(body: &[u8]) -> (Key, String) {
+    let work: Value = serde_json::from_slice(body).unwrap_or_default();
+    let note = |field: &str, name: &str| {
+        let notes = work.at(field);
+        let found = notes.and_then(|notes| notes.get(name)).and_then(Value::as_str);
+        found.unwrap_or_default().to_owned()
+    };
+    let (labels, annotations) = ("/metadata/labels", "/metadata/annotations");
+    let key = (
+        note(labels, LABEL_MCU_UID),
+        text(&work, "/metadata/namespace").to_owned(),
+        text(&work, "/metadata/name").to_owned(),
+        note(annotations, ANNOTATION_REVISION),
+        note(annotations, ANNOTATION_ATTEMPT),
+    );
+    (key, note(annotations, ANNOTATION_STARTED_AT))
+}
+
 /// Whether a path is that of a collection, not of one object.
 fn is_list(path: &str) -> bool {
     let mut parts = path.trim_start_matches('/').split('/');
@@ -76,9 +97,13 @@ impl Facts {
         if sent.code >= 400 && matches!(sent.verb, "POST" | "PATCH") && sent.path.contains("upgradereports") {
             self.refused_rows(sender, sent.body);
         }
+        if sent.verb == "DELETE" && sent.path.contains("/manifestworks/") {
+            self.note_deletion(sender, sent);
+        }
         if sent.verb == "POST" && sent.path.ends_with("/manifestworks") {
             self.note_creation(sender, sent);
             self.note_missing(sender, sent);
+            self.note_blocked_creation(sender, sent);
         }
         let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
         // The server ignores the metadata of a status that is applied.
@@ -108,6 +133,27 @@ impl Facts {
         // One that was sent before is carried out late, and nobody waits for its answer.
         if cluster.lacks_namespace && cluster.registered < sender.at {
             cluster.heard = sender.at;
+        }
+    }
+
+    /// Notes that a creation blocks its cluster, because the hub rejects the work or has somebody else's in its place. That may be
+    /// over before a row or a status can say so. A cluster keeps its phase when its post-action is not created.
+    fn note_blocked_creation(&mut self, sender: &Sender, sent: &Sent<'_>) {
+        if !matches!(sent.code, 400 | 409 | 422) {
+            return;
+        }
+        let ((owner, cluster, name, revision, retry), _) = creation(sent.body);
+        let mut works = self.works.iter();
+        let is_in_the_way = |(uid, work): (&String, &Running)| {
+            work.cluster == cluster && work.name == name && self.foreign.contains_key(uid)
+        };
+        let is_after = name == Step::PostAction.work_name(&cluster);
+        if is_after || (sent.code == 409 && !works.any(is_in_the_way)) {
+            return;
+        }
+        let upgrade = self.upgrades.get_mut(&owner);
+        if let Some(record) = upgrade.and_then(|upgrade| upgrade.records.get_mut(&cluster)) {
+            record.blocked = Some((sender.at, (revision, retry)));
         }
     }
 
@@ -142,3 +188,6 @@ impl Facts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::names::LABEL_MCU;
+use api::names::{LABEL_MCU, Step as WorkStep};
 use api::time::parse_rfc3339;
 use chrono::{DateTime, Utc};
 use hub_sim::{Change, ChangeKind};
 use serde_json::Value;
 
 use super::clocks::wall;
-use super::facts::{Cluster, Facts, Record, Row, Step, Upgrade, Version, label, text, version};
+use super::facts::{Cluster, DEAF, Facts, Record, Row, Step, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 use crate::actor::Sender;
 use crate::words;
@@ -72,7 +72,8 @@ impl Row {
     }
 
     /// Why this row cannot follow another one, if it cannot. `begun`: the steps whose works were created. `was_blocked`: the
-    /// controller has sent a row between them that said Blocked, and the hub has refused it, or a status that said so.
+    /// controller has sent a row between them that said Blocked, and the hub has refused it, or a status that said so, or a
+    /// creation that blocked the cluster.
     fn contradicts(&self, before: &Row, begun: &[&str], was_blocked: bool) -> Option<String> {
         if self.attempt() != before.attempt() {
             return None;
@@ -442,6 +443,42 @@ impl Facts {
         record.and_then(Record::row).is_none() && !has_work
     }
 
+    /// Whether a row takes a cluster that waits for another attempt, and has left the selection, back to the end of an earlier one
+    /// of which the hub has a work: that work is kept, so the cluster is not dropped. Whoever has heard that it left may not have
+    /// heard yet that it is back.
+    fn falls_back(&self, owner: &str, name: &str, row: &Row) -> bool {
+        let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
+            return false;
+        };
+        let is_other = |was: &Row| was.attempt() != row.attempt();
+        let has_begun = |was: &Row| {
+            let waits = ["Pending", "Blocked", "PreAction", "PreActionDegraded"];
+            !waits.contains(&was.phase.as_str())
+        };
+        let was = upgrade.records.get(name).and_then(Record::row);
+        let has_waited = was.is_some_and(|was| is_other(was) && !has_begun(was));
+        let is_end = row.phase == "Complete" || (row.phase == "Failed" && row.reason == "LeftSelection");
+        let was_out = !cluster.changed.is_zero() && self.sent() < cluster.changed + DEAF;
+        let is_out = was_out || !self.selects(upgrade, name);
+        has_waited && is_end && row.steps.is_empty() && is_out && self.has_kept_work(owner, name, row)
+    }
+
+    /// Whether the hub has a work of an attempt of a cluster that is kept when the cluster leaves the selection.
+    fn has_kept_work(&self, owner: &str, name: &str, row: &Row) -> bool {
+        let kept = [WorkStep::Platform, WorkStep::Operators].map(|step| step.work_name(name));
+        let mut works = self.works.values();
+        let has_work = works.any(|work| {
+            work.owner == owner
+                && kept.contains(&work.name)
+                && work.revision == row.revision
+                && work.retry == row.retry
+        });
+        let post_action = WorkStep::PostAction.work_name(name);
+        let (owner, name) = (owner.to_owned(), name.to_owned());
+        let post_action = (owner, name, post_action, row.revision.clone(), row.retry.clone());
+        has_work || self.keys.values().any(|key| *key == post_action)
+    }
+
     /// Judges a row that says how its cluster ended. `was`: phase and attempt of the row before.
     fn judge_end(&mut self, owner: &str, name: &str, row: &Row, was: Option<&(String, (String, String))>) {
         let attempt = row.attempt();
@@ -466,13 +503,15 @@ impl Facts {
         let changed = cluster.map_or(Duration::ZERO, |cluster| cluster.changed);
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
         let goes_on = self.is_known_to_go_on(owner, name, row);
+        let falls_back = by_controller && self.falls_back(owner, name, row);
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };
         let record = upgrade.records.entry(name.to_owned()).or_default();
-        // A cluster that was away may begin anew.
+        // A cluster that was away may begin anew. One that falls back may wait for the same attempt again when it is back.
         let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
-        let is_new = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
+        let is_changed = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
+        let is_new = is_changed || falls_back;
         record.is_edited |= !by_controller && record.row() != Some(row);
         // What somebody wrote into a record counts until its next attempt. The one whose row they set back is no next one.
         let mut attempts = record.before.iter().map(Row::attempt);
@@ -489,6 +528,8 @@ impl Facts {
         // A row that was under way long before may tell of a start that never happened.
         if by_controller && !is_late {
             record.supersede(&attempt, is_new);
+        } else if falls_back {
+            record.superseded.clear();
         }
         record.before.push(row.clone());
         record.sent = sent;
@@ -530,3 +571,6 @@ impl Facts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,6 +51,20 @@ fn has_updated(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
     is_reported && platform.is_some_and(|step| step.outcome == "Succeeded")
 }
 
+impl Upgrade {
+    /// When a cluster was lost that keeps its slot by its row alone: it was under way then, and the row has said so ever since,
+    /// until a start was sent. Whoever leads finds that row, takes a cluster that is back for the same one, and gives its slot to
+    /// nobody before that row is gone or says something else.
+    fn kept_by_row(&self, cluster: &str, sent: Duration) -> Option<Duration> {
+        let lost = *self.dropped.get(cluster)?;
+        let record = self.records.get(cluster)?;
+        let is_readable = record.row().is_some_and(|row| !row.is_newer);
+        let mut later = record.phases.iter().filter(|(at, _)| lost < *at && *at <= sent);
+        let is_held = holds_slot(record.phase_at(lost)) && later.all(|(_, phase)| holds_slot(phase));
+        (is_readable && is_held && !self.finished.contains_key(cluster)).then_some(lost)
+    }
+}
+
 impl Facts {
     /// A cluster begins its steps, or begins them anew.
     pub(super) fn start(&mut self, work: &Work) {
@@ -73,11 +87,12 @@ impl Facts {
         if is_edited(&work.cluster) {
             return;
         }
-        let holders = upgrade
-            .holders()
-            .into_iter()
-            .filter(|name| **name != work.cluster);
+        let mut holders = upgrade.holders();
+        let lost = upgrade.dropped.keys();
+        holders.extend(lost.filter(|name| upgrade.kept_by_row(name, sent).is_some()));
+        holders.remove(&work.cluster);
         let mut names: Vec<String> = holders
+            .into_iter()
             .filter(|name| {
                 let is_none = self.is_unaccounted(upgrade, name)
                     || self.is_back_since(upgrade, name, sent)
@@ -225,20 +240,22 @@ impl Facts {
         let has_slot = upgrade.is_doubtful(name, &work.revision, &work.retry)
             || upgrade.has_former_row(name)
             || upgrade.suspended.contains_key(name)
+            || upgrade.kept_by_row(name, sent).is_some()
             || upgrade.has_kept_slot(name);
         goes_on(upgrade, work, sent) && (is_back || has_slot)
     }
 
     /// A cluster is under way from now on. A start whose cluster was deleted before it arrived does not count.
     fn note_under_way(&mut self, work: &Work) {
-        let now = self.now;
+        let (now, sent) = (self.now, self.sent());
         let cluster = self.clusters.get(&work.cluster);
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
             // Whoever goes on has kept its slot all the time.
+            let lost = upgrade.kept_by_row(&work.cluster, sent);
             let suspended = upgrade.suspended.remove(&work.cluster);
             let finished = upgrade.finished.remove(&work.cluster);
-            let since = suspended.or(finished).unwrap_or(now);
+            let since = suspended.or(finished).or(lost).unwrap_or(now);
             upgrade.doubtful.remove(&work.cluster);
             upgrade.flights.insert(work.cluster.clone(), since);
         }
@@ -367,3 +384,6 @@ impl Facts {
         Some(canaries.iter().find(is_open).map(|name| (*name).clone()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use hub_sim::At as _;
 use serde_json::Value;
 
 use super::clocks::{CLOCK_JUMPS, wall};
-use super::facts::{Facts, Record, Upgrade, holds_slot, text};
+use super::facts::{Facts, Record, Running, Upgrade, holds_slot, text};
 use super::rule::Rule;
 
 /// Conditions that are always there.
@@ -18,6 +18,8 @@ const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 /// How long after the removal or change of a row a status may still count its cluster: until the answer is there, and the status
 /// is sent.
 const UNTOLD: Duration = Duration::from_secs(5);
+/// How long after an edit the rows of clusters that it queues again may not be written: it is heard of, written and answered.
+const QUEUED: Duration = Duration::from_secs(10);
 /// The resolution of a time, and of the time at which a status was sent.
 const SECOND: TimeDelta = TimeDelta::seconds(2);
 
@@ -164,6 +166,7 @@ impl Facts {
         let edited = upgrade.records.iter().filter(|(_, record)| record.is_edited);
         holders.extend(edited.map(|(name, _)| name));
         holders.extend(self.holders_by_row(upgrade, sent));
+        holders.extend(self.holders_by_work(uid, upgrade, sent));
         let known = slots.unwrap_or_default().max(holders.len()) as u64;
         if let Some(upgrade) = self.upgrades.get_mut(uid) {
             upgrade.in_flight = in_flight;
@@ -208,4 +211,28 @@ impl Facts {
             .map(|(name, _)| name);
         open.chain(dropped).collect()
     }
+
+    /// Clusters that an edit has just queued again after they had ended their updates, so that another one may have started, and
+    /// before any row told of that start. Whoever starts anew finds it by the work, so they count again until their rows are of
+    /// the edit.
+    fn holders_by_work<'a>(&self, uid: &str, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
+        if !upgrade.is_edited(|at| at <= sent && sent <= at + QUEUED) {
+            return Vec::new();
+        }
+        let is_untold = |name: &str, work: &Running| {
+            let record = upgrade.records.get(name);
+            let row = record.and_then(|record| record.row_for(&work.revision));
+            let row = row.filter(|row| row.revision == work.revision && row.retry == work.retry);
+            row.is_none_or(|row| matches!(row.phase.as_str(), "Pending" | "Blocked" | "PreActionDegraded"))
+        };
+        let is_open = |name: &str| {
+            let mut works = self.works.values().filter(|work| !work.goes_on);
+            works.any(|work| work.owner == uid && work.cluster == name && is_untold(name, work))
+        };
+        let ended = upgrade.finished.iter().filter(|(_, ended)| **ended <= sent);
+        ended.map(|(name, _)| name).filter(|name| is_open(name)).collect()
+    }
 }
+
+#[cfg(test)]
+mod tests;

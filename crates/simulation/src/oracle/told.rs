@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::names::LABEL_MCU_UID;
+use api::names::{LABEL_MCU_UID, Step};
 use serde_json::Value;
 
 use super::Oracle;
-use super::facts::{Facts, Upgrade, text};
-use super::memory::Forbidden;
+use super::facts::{Facts, Record, Upgrade, text};
+use super::memory::{AllForbidden, Forbidden};
 use super::requests::Sent;
 use crate::actor::Sender;
 
-/// A creation that is forbidden is tried again within this time.
+/// What is forbidden is tried again within this time.
 const AGAIN: Duration = Duration::from_secs(90);
 
 /// What an upgrade must tell of itself.
@@ -45,7 +45,8 @@ impl Oracle {
 impl Facts {
     /// Notes whether the hub forbids the creation of a work.
     pub(super) fn note_creation(&mut self, sender: &Sender, sent: &Sent<'_>) {
-        if sent.code != 403 && self.forbidden.is_empty() {
+        let known = &mut self.forbidden.creations;
+        if sent.code != 403 && known.is_empty() {
             return;
         }
         let work: Value = serde_json::from_slice(sent.body).unwrap_or_default();
@@ -53,21 +54,39 @@ impl Facts {
         let uid = labels.and_then(|labels| labels.get(LABEL_MCU_UID)?.as_str());
         let cluster = text(&work, "/metadata/namespace");
         let key = (uid.unwrap_or_default().to_owned(), cluster.to_owned());
-        if sent.code != 403 {
-            self.forbidden.remove(&key);
+        note(known, key, sender, sent.code == 403);
+    }
+
+    /// Notes whether the hub forbids to delete what one upgrade has left in a cluster, while the row of another one says that the
+    /// cluster waits for that. A platform work is not deleted for that, but changed.
+    pub(super) fn note_deletion(&mut self, sender: &Sender, sent: &Sent<'_>) {
+        if sent.code != 403 && self.forbidden.deletions.is_empty() {
             return;
         }
-        let first = Forbidden {
-            by: Arc::clone(&sender.identity),
-            since: sender.at,
-            last: sender.at,
-        };
-        let known = self.forbidden.entry(key).or_insert_with(|| first.clone());
-        if known.by == sender.identity {
-            known.last = known.last.max(sender.at);
-        } else {
-            *known = first;
+        let mut parts = sent.path.rsplit('/');
+        let (name, cluster) = (parts.next(), parts.nth(1));
+        let (name, cluster) = (name.unwrap_or_default(), cluster.unwrap_or_default());
+        if name == Step::Platform.work_name(cluster) {
+            return;
         }
+        let mut works = self.works.values();
+        let work = works.find(|work| work.cluster == cluster && work.name == name);
+        let owner = work.map(|work| work.owner.as_str());
+        for (uid, upgrade) in &self.upgrades {
+            let waits = owner.is_some_and(|owner| owner != uid) && upgrade.waits_for_cleanup(cluster);
+            let key = (uid.clone(), cluster.to_owned());
+            let is_forbidden = waits && sent.code == 403;
+            note(&mut self.forbidden.deletions, key, sender, is_forbidden);
+        }
+    }
+
+    /// Whether something that another upgrade has left in a cluster is there, and nobody has asked for its deletion.
+    fn is_left_by_another(&self, uid: &str, cluster: &str) -> bool {
+        let mut works = self.works.iter();
+        works.any(|(work_uid, work)| {
+            let is_left = work.cluster == cluster && work.owner != uid;
+            is_left && work.name != Step::Platform.work_name(cluster) && !self.deleters.contains_key(work_uid)
+        })
     }
 
     fn tidings(&self, uid: &str, before: Duration, now: Duration) -> Tidings {
@@ -79,8 +98,13 @@ impl Facts {
             return Tidings::default();
         };
         let is_forbidden = |one: &Forbidden| one.since <= before && now <= one.last + AGAIN;
-        let forbidden = self.forbidden.iter();
-        let blocked: Vec<String> = forbidden
+        let deletions = self.forbidden.deletions.iter();
+        let deletions = deletions.filter(|((owner, cluster), _)| self.is_left_by_another(owner, cluster));
+        let blocked: Vec<String> = self
+            .forbidden
+            .creations
+            .iter()
+            .chain(deletions)
             .filter(|((owner, _), one)| owner == uid && is_forbidden(one))
             .map(|((_, cluster), _)| cluster.clone())
             .collect();
@@ -108,3 +132,35 @@ impl Facts {
         })
     }
 }
+
+/// Notes whether the hub forbids a write.
+fn note(known: &mut AllForbidden, key: (String, String), sender: &Sender, is_forbidden: bool) {
+    if !is_forbidden {
+        known.remove(&key);
+        return;
+    }
+    let first = Forbidden {
+        by: Arc::clone(&sender.identity),
+        since: sender.at,
+        last: sender.at,
+    };
+    let known = known.entry(key).or_insert_with(|| first.clone());
+    if known.by == sender.identity {
+        known.last = known.last.max(sender.at);
+    } else {
+        *known = first;
+    }
+}
+
+impl Upgrade {
+    /// Whether a row says that a cluster is queued and waits for a deletion, or for a write that has failed.
+    fn waits_for_cleanup(&self, cluster: &str) -> bool {
+        let row = self.records.get(cluster).and_then(Record::row);
+        row.is_some_and(|row| {
+            row.phase == "Pending" && matches!(row.reason.as_str(), "WaitingForCleanup" | "WriteFailed")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::clocks::wall;
 use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Row, Running, label, text, version};
 use super::memory::Reported;
+use super::requests::creation;
 use super::rule::Rule;
 use crate::actor::{Role, Sender};
 
@@ -347,21 +348,7 @@ impl Facts {
     /// Notes a creation that is sent. If the hub refuses it or never gets it, the log does not tell of it. The first one counts,
     /// or the first one since the controller could hear that the cluster was registered anew.
     pub(super) fn try_work(&mut self, sender: &Sender, body: &[u8]) {
-        let work: Value = serde_json::from_slice(body).unwrap_or_default();
-        let note = |field: &str, name: &str| {
-            let notes = work.at(field);
-            let found = notes.and_then(|notes| notes.get(name)).and_then(Value::as_str);
-            found.unwrap_or_default().to_owned()
-        };
-        let (labels, annotations) = ("/metadata/labels", "/metadata/annotations");
-        let key = (
-            note(labels, LABEL_MCU_UID),
-            text(&work, "/metadata/namespace").to_owned(),
-            text(&work, "/metadata/name").to_owned(),
-            note(annotations, ANNOTATION_REVISION),
-            note(annotations, ANNOTATION_ATTEMPT),
-        );
-        let started = note(annotations, ANNOTATION_STARTED_AT);
+        let (key, started) = creation(body);
         let heard = self
             .clusters
             .get(&key.1)

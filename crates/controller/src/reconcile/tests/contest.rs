@@ -1,5 +1,7 @@
 //! Two upgrades of one cluster.
 
+use observe::writes::{Backoff, Forbidden};
+
 use super::*;
 
 /// An older and a newer upgrade of the operators of cluster `c1`; the older one is running.
@@ -73,4 +75,57 @@ async fn an_upgrade_that_goes_leaves_its_clusters_to_whoever_waits() {
     hub.context.with(|state| state.delete_upgrade("old"));
     let written = hub.settle();
     assert_eq!(works(&written), ["new: delete c1-operators-upgrade"]);
+}
+
+/// Otherwise the one that waits would say that it goes on until something else happens.
+#[tokio::test]
+async fn an_upgrade_that_waits_for_one_that_stalls_stalls_too() {
+    let mut hub = hub(&["c1", "c2"]);
+    let mut canaries_first = operators(&["c1", "c2"]);
+    let canary = operators(&["c1"])["clusterSelector"].clone();
+    canaries_first["upgradeStrategy"] = json!({"canaryClusters": {"clusterSelector": canary}});
+    for (uid, spec, created) in [
+        ("old", canaries_first, "2026-05-28T09:00:00Z"),
+        ("new", operators(&["c2"]), "2026-05-28T11:00:00Z"),
+    ] {
+        hub.add_upgrade(&Given {
+            created,
+            spec,
+            ..upgrade(uid, &[])
+        });
+    }
+    // The work of the canary is forbidden, and the other cluster waits for the canary.
+    let now = hub.context.now();
+    let forbid = |hub: &TestHub, first| {
+        hub.context.with(|state| {
+            let entry = state.upgrades.get_mut("old").unwrap();
+            let backoff = Backoff {
+                until: now + TimeDelta::seconds(50),
+                failures: 7,
+                text: Arc::from("forbidden"),
+                uncertain: false,
+                start_forbidden: Some(Forbidden { first, last: now }),
+                deletion_forbidden: None,
+            };
+            entry.backoff.insert(Arc::from("c1"), backoff);
+            entry.dirty = true;
+        });
+    };
+    let states = |hub: &TestHub| {
+        let of = |state: &State, uid: &str| state.upgrades[uid].status.previous().state;
+        hub.context.with(|state| (of(state, "old"), of(state, "new")))
+    };
+    // Nothing is to be written at first when somebody is only woken.
+    let settle = |hub: &mut TestHub| (0..2).for_each(|_| assert!(works(&hub.settle()).is_empty()));
+    forbid(&hub, now);
+    settle(&mut hub);
+    let goes_on = (Some(UpgradeState::Canary), Some(UpgradeState::Pending));
+    assert_eq!(states(&hub), goes_on, "a human may have nothing to do");
+    forbid(&hub, now - TimeDelta::minutes(1));
+    settle(&mut hub);
+    let both = (Some(UpgradeState::Stalled), Some(UpgradeState::Stalled));
+    assert_eq!(states(&hub), both);
+    forbid(&hub, now);
+    settle(&mut hub);
+    assert_eq!(states(&hub), goes_on);
 }

@@ -1,0 +1,125 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::actor::Role;
+use crate::oracle::facts::Running;
+
+const NOW: Duration = Duration::from_mins(5);
+
+fn row(phase: &str, revision: &str) -> Row {
+    let reason = if phase == "Failed" { "LeftSelection" } else { "" };
+    Row {
+        phase: phase.to_owned(),
+        reason: reason.to_owned(),
+        revision: revision.to_owned(),
+        ..Row::default()
+    }
+}
+
+fn record(facts: &mut Facts) -> &mut Record {
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.records.entry("c1".to_owned()).or_default()
+}
+
+/// An edit has queued a cluster again, but its row says so only since some time after it had left the selection. The update of the
+/// attempt before had ended.
+fn left(seconds: u64) -> Facts {
+    let work = Running {
+        name: "c1-cluster-upgrade".to_owned(),
+        owner: "u".to_owned(),
+        cluster: "c1".to_owned(),
+        revision: "r1".to_owned(),
+        retry: String::new(),
+        started: String::new(),
+        target: String::new(),
+        goes_on: false,
+        taken_back: None,
+    };
+    let sender = Sender {
+        role: Role::Controller,
+        identity: Arc::from("r0"),
+        at: NOW,
+    };
+    let mut facts = Facts {
+        now: NOW,
+        sender: Some(sender),
+        is_unbound: true,
+        ..Facts::default()
+    };
+    facts.works.insert("w".to_owned(), work);
+    let changed = NOW.saturating_sub(Duration::from_secs(seconds));
+    facts.cluster("c1").changed = changed;
+    facts.cluster("c1").is_there = true;
+    let record = record(&mut facts);
+    record.before = vec![row("Pending", "r2")];
+    record.phases = vec![(changed + Duration::from_secs(1), "Pending".to_owned())];
+    record.superseded = BTreeSet::from([("r1".to_owned(), String::new())]);
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.selectors = vec![BTreeSet::from(["c1".to_owned()])];
+    facts
+}
+
+/// Whether the controller may write these rows, one after the other.
+fn may_write(facts: &mut Facts, rows: &[Row]) -> bool {
+    for row in rows {
+        facts.row("u", "c1", row);
+    }
+    let mut violations = facts.violations.iter();
+    violations.all(|violation| violation.rule != Rule::Rows)
+}
+
+#[test]
+fn a_cluster_that_left_while_it_was_queued_again_falls_back_to_the_attempt_of_its_work() {
+    for phase in ["Failed", "Complete"] {
+        for seconds in [70, 200] {
+            let ended = || row(phase, "r1");
+            let rows = [ended(), ended(), row("Pending", "r2"), row("Initialized", "r2")];
+            assert!(may_write(&mut left(seconds), &rows), "{phase} after {seconds} s");
+        }
+    }
+    // Its pre-action was removed.
+    let mut facts = left(200);
+    record(&mut facts).before = vec![row("PreAction", "r2")];
+    assert!(may_write(&mut facts, &[row("Failed", "r1")]));
+    // Only what checked it is left.
+    let mut facts = left(200);
+    facts.works.clear();
+    let texts = ["u", "c1", "c1-post-upgrade-action", "r1", ""].map(str::to_owned);
+    facts.keys.insert("w".to_owned(), texts.into());
+    assert!(may_write(&mut facts, &[row("Failed", "r1")]));
+    // Its set was bound again so shortly before that nobody may have heard.
+    let mut facts = left(70);
+    facts.is_unbound = false;
+    assert!(may_write(&mut facts, &[row("Failed", "r1")]));
+    // The row was under way for long, and is written again.
+    let mut facts = left(200);
+    facts.now = NOW + Duration::from_secs(10);
+    assert!(may_write(&mut facts, &[row("Failed", "r1")]));
+    facts.sender.as_mut().unwrap().at = facts.now;
+    assert!(may_write(&mut facts, &[row("Failed", "r1")]));
+}
+
+#[test]
+fn an_attempt_that_was_over_does_not_return_for_another_cause() {
+    let ended = || [row("Failed", "r1")];
+    let mut facts = left(200);
+    facts.works.clear();
+    assert!(!may_write(&mut facts, &ended()), "nothing is left of it");
+    let mut facts = left(200);
+    facts.is_unbound = false;
+    assert!(!may_write(&mut facts, &ended()), "it is selected");
+    for phase in ["Pending", "Partial", "Soaking"] {
+        assert!(!may_write(&mut left(200), &[row(phase, "r1")]), "{phase}");
+    }
+    let mut facts = left(200);
+    record(&mut facts).before = vec![row("Partial", "r2")];
+    assert!(!may_write(&mut facts, &ended()), "it has started since");
+    let failed = Row {
+        reason: "ClusterUpgradeTimeout".to_owned(),
+        ..row("Failed", "r1")
+    };
+    assert!(
+        !may_write(&mut left(200), &[failed]),
+        "it failed for another cause"
+    );
+}

@@ -1,0 +1,48 @@
+use super::*;
+
+const LOST: Duration = Duration::from_secs(10);
+const SENT: Duration = Duration::from_mins(5);
+
+/// What is known of a cluster that was lost while it was under way, and since when its row says which phase.
+fn lost(phases: &[(u64, &str)]) -> Upgrade {
+    let since = |(at, phase): &(u64, &str)| (Duration::from_secs(*at), (*phase).to_owned());
+    let record = Record {
+        before: vec![Row::default()],
+        phases: phases.iter().map(since).collect(),
+        ..Record::default()
+    };
+    let mut upgrade = Upgrade::default();
+    upgrade.dropped.insert("c1".to_owned(), LOST);
+    upgrade.records.insert("c1".to_owned(), record);
+    upgrade
+}
+
+#[test]
+fn a_row_keeps_the_slot_of_a_lost_cluster_as_long_as_it_says_that_it_is_under_way() {
+    let kept = |phases: &[(u64, &str)]| lost(phases).kept_by_row("c1", SENT);
+    assert_eq!(kept(&[(2, "PreAction")]), Some(LOST));
+    assert_eq!(kept(&[(1, "Pending"), (2, "PreAction")]), Some(LOST));
+    assert_eq!(kept(&[(2, "PreAction"), (100, "Initialized")]), Some(LOST));
+    // What came after the start was sent gives no slot back.
+    assert_eq!(kept(&[(2, "PreAction"), (301, "Pending")]), Some(LOST));
+    assert_eq!(kept(&[(2, "PreAction"), (100, "Pending")]), None);
+    assert_eq!(
+        kept(&[(2, "PreAction"), (100, "Pending"), (200, "PreAction")]),
+        None
+    );
+    // Its row was removed, and is another one since.
+    assert_eq!(kept(&[(100, "PreAction")]), None);
+}
+
+#[test]
+fn no_row_keeps_the_slot_of_a_cluster_that_was_not_lost_or_has_ended_since() {
+    let mut upgrade = lost(&[(2, "Initialized")]);
+    upgrade.finished.insert("c1".to_owned(), LOST * 2);
+    assert_eq!(upgrade.kept_by_row("c1", SENT), None);
+    let mut upgrade = lost(&[(2, "Initialized")]);
+    upgrade.dropped.clear();
+    assert_eq!(upgrade.kept_by_row("c1", SENT), None);
+    let mut upgrade = lost(&[(2, "Initialized")]);
+    upgrade.records.clear();
+    assert_eq!(upgrade.kept_by_row("c1", SENT), None);
+}

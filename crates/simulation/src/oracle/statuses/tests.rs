@@ -1,0 +1,87 @@
+use super::*;
+use crate::oracle::facts::{Generation, Row};
+
+const EDIT: Duration = Duration::from_mins(1);
+
+fn row(phase: &str, revision: &str) -> Row {
+    Row {
+        phase: phase.to_owned(),
+        revision: revision.to_owned(),
+        ..Row::default()
+    }
+}
+
+/// There is one slot. The update of c1 had ended, and c2 had started, when an edit came. The last row of c1 before that says this.
+fn edited(phase: &str) -> Facts {
+    let spec = |number: i64, asks: &str, since: Duration| Generation {
+        number,
+        since,
+        max_concurrency: 1,
+        asks: asks.to_owned(),
+        ..Generation::default()
+    };
+    let work = Running {
+        name: "c1-cluster-upgrade".to_owned(),
+        owner: "u".to_owned(),
+        cluster: "c1".to_owned(),
+        revision: "r1".to_owned(),
+        retry: String::new(),
+        started: String::new(),
+        target: String::new(),
+        goes_on: false,
+        taken_back: None,
+    };
+    let record = Record {
+        before: vec![row(phase, "r1")],
+        ..Record::default()
+    };
+    let before_edit = |seconds: u64| EDIT.saturating_sub(Duration::from_secs(seconds));
+    let mut facts = Facts::default();
+    facts.works.insert("w".to_owned(), work);
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.generations = vec![spec(1, "a", Duration::ZERO), spec(2, "b", EDIT)];
+    upgrade.records.insert("c1".to_owned(), record);
+    upgrade.finished.insert("c1".to_owned(), before_edit(2));
+    upgrade.flights.insert("c2".to_owned(), before_edit(1));
+    facts
+}
+
+/// Whether a status may count two clusters under way so long after the edit.
+fn may_count_both(mut facts: Facts, seconds: u64) -> bool {
+    facts.now = EDIT + Duration::from_secs(seconds);
+    facts.under_way("u", 2);
+    facts.violations.is_empty()
+}
+
+#[test]
+fn a_cluster_that_is_queued_again_before_any_row_told_of_its_start_counts_until_its_row_is_written() {
+    for phase in ["Pending", "Blocked", "PreActionDegraded"] {
+        assert!(may_count_both(edited(phase), 1), "{phase}");
+        assert!(!may_count_both(edited(phase), 11), "{phase}");
+    }
+    let mut facts = edited("Pending");
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.records.clear();
+    assert!(may_count_both(facts, 1), "no row was ever written");
+    // The status may arrive after the row of the edit.
+    let mut facts = edited("Pending");
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    let record = upgrade.records.get_mut("c1").unwrap();
+    record.former.insert("r1".to_owned(), row("Pending", "r1"));
+    record.before = vec![row("Pending", "r2")];
+    assert!(may_count_both(facts, 1), "the row is on its way");
+}
+
+#[test]
+fn a_cluster_whose_end_is_told_or_that_no_edit_concerns_does_not_count() {
+    assert!(!may_count_both(edited("PostAction"), 1));
+    let mut facts = edited("Pending");
+    facts.works.clear();
+    assert!(!may_count_both(facts, 1), "nothing tells of its start");
+    let mut facts = edited("Pending");
+    facts.upgrades.get_mut("u").unwrap().finished.clear();
+    assert!(!may_count_both(facts, 1), "it has not ended its update");
+    let mut facts = edited("Pending");
+    facts.upgrades.get_mut("u").unwrap().generations.pop();
+    assert!(!may_count_both(facts, 1), "nothing was edited");
+}

@@ -1,0 +1,88 @@
+use super::*;
+use crate::actor::Role;
+use crate::oracle::facts::{Row, Running};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A cluster that is queued where the action of another upgrade has been left.
+fn left_over() -> Facts {
+    let row = Row {
+        phase: "Pending".to_owned(),
+        reason: "WriteFailed".to_owned(),
+        ..Row::default()
+    };
+    let record = Record {
+        before: vec![row],
+        ..Record::default()
+    };
+    let left = Running {
+        name: Step::PreAction.work_name("c1"),
+        owner: "other".to_owned(),
+        cluster: "c1".to_owned(),
+        revision: String::new(),
+        retry: String::new(),
+        started: String::new(),
+        target: String::new(),
+        goes_on: false,
+        taken_back: None,
+    };
+    let mut facts = Facts::default();
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.records.insert("c1".to_owned(), record);
+    facts.works.insert("w".to_owned(), left);
+    facts
+}
+
+/// A replica asks for a deletion.
+fn delete(facts: &mut Facts, step: Step, at: u64, code: u16) {
+    let sender = Sender {
+        role: Role::Controller,
+        identity: Arc::from("r0"),
+        at: seconds(at),
+    };
+    let name = step.work_name("c1");
+    let path = format!("/apis/work.open-cluster-management.io/v1/namespaces/c1/manifestworks/{name}");
+    let sent = Sent {
+        verb: "DELETE",
+        path: &path,
+        body: b"",
+        code,
+        met: None,
+        is_further_page: false,
+    };
+    facts.note_deletion(&sender, &sent);
+}
+
+fn blocked(facts: &Facts) -> Vec<String> {
+    facts.tidings("u", seconds(100), seconds(400)).blocked
+}
+
+#[test]
+fn deletions_for_which_a_queued_cluster_waits_are_to_be_told() {
+    let nobody: [&str; 0] = [];
+    let forbidden = || {
+        let mut facts = left_over();
+        delete(&mut facts, Step::PreAction, 50, 403);
+        delete(&mut facts, Step::PreAction, 390, 403);
+        facts
+    };
+    assert_eq!(blocked(&forbidden()), ["c1"]);
+    let mut facts = forbidden();
+    delete(&mut facts, Step::PreAction, 395, 500);
+    assert_eq!(blocked(&facts), nobody, "it may be possible by now");
+    let mut facts = forbidden();
+    facts.deleters.insert("w".to_owned(), (seconds(395), None));
+    assert_eq!(blocked(&facts), nobody, "somebody has deleted it");
+    let mut facts = left_over();
+    delete(&mut facts, Step::Platform, 50, 403);
+    delete(&mut facts, Step::Platform, 390, 403);
+    assert_eq!(blocked(&facts), nobody, "it is changed in place");
+    let mut facts = left_over();
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.records.get_mut("c1").unwrap().before[0].reason = "WaitingForSlot".to_owned();
+    delete(&mut facts, Step::PreAction, 50, 403);
+    delete(&mut facts, Step::PreAction, 390, 403);
+    assert_eq!(blocked(&facts), nobody, "it would wait anyway");
+}
