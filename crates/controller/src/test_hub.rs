@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     Down,
     /// They get this status code, with Retry-After.
     Refuse(u16, u64),
+    /// Lists get the response of the time at which they arrive, so many seconds later.
+    Late(u64),
 }
 
 /// An API server.
@@ -218,7 +220,7 @@ impl Hub {
                 answer.headers_mut().insert("retry-after", wait.into());
                 return Ok(answer);
             }
-            None => {}
+            Some(Fault::Late(_)) | None => {}
         }
         let body = request
             .into_body()
@@ -231,7 +233,11 @@ impl Hub {
         }
         let id = (plural, namespace, rest.get(1).cloned().unwrap_or_default());
         if verb == "LIST" {
-            return Ok(self.state().list(&id.0, &query));
+            let answer = self.state().list(&id.0, &query);
+            if let Some(Fault::Late(seconds)) = fault {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+            }
+            return Ok(answer);
         }
         let object = serde_json::from_slice(&body).unwrap_or_default();
         let status = rest.get(2).is_some_and(|part| part == "status");

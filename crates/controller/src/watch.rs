@@ -78,6 +78,12 @@ pub(crate) trait Watched: Sized {
         0
     }
 
+    /// The newest resource version of what the state holds of this kind, also if a response to a write told of it and the watch has
+    /// not. 0 if only lists and watches tell of it.
+    fn newest(_: &crate::state::context::State) -> u64 {
+        0
+    }
+
     /// True if this very object was seen to be deleted, or a newer one to have its name. A list that has it is from an older storage,
     /// whatever its version.
     fn is_ended(_: &crate::state::context::State, _object: &Self) -> bool {
@@ -180,6 +186,10 @@ impl Watched for ManifestWork {
         state.index.version_of(object)
     }
 
+    fn newest(state: &crate::state::context::State) -> u64 {
+        state.index.newest_work()
+    }
+
     fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, newest: u64) {
         let steps = seen
             .iter()
@@ -212,6 +222,11 @@ impl Watched for Upgrade {
         state.upgrades.get(uid).map_or(0, |entry| version(&entry.object))
     }
 
+    fn newest(state: &crate::state::context::State) -> u64 {
+        let versions = state.upgrades.values().map(|entry| version(&entry.object));
+        versions.max().unwrap_or(0)
+    }
+
     fn is_ended(state: &crate::state::context::State, object: &Self) -> bool {
         state.has_ended(object.metadata.uid.as_deref().unwrap_or_default()) || state.is_replaced(object)
     }
@@ -241,6 +256,11 @@ impl Watched for Report {
 
     fn known(state: &crate::state::context::State, object: &Self) -> u64 {
         state.version_of_report(object)
+    }
+
+    fn newest(state: &crate::state::context::State) -> u64 {
+        let reports = state.upgrades.values().flat_map(|entry| entry.rows.versions());
+        reports.map(|(version, _)| version).max().unwrap_or(0)
     }
 
     fn retain(

@@ -54,7 +54,7 @@ struct KindState {
     of: WatchKind,
     /// View for which the kind was listed and is being watched. `None` while it is not watched.
     fresh: Option<u64>,
-    /// Highest resource version that was delivered.
+    /// Highest resource version that was delivered, or was known when a list was requested.
     highest: u64,
 }
 
@@ -206,8 +206,8 @@ impl Freshness {
         self.inner().invalidated.clone()
     }
 
-    /// Records the resource version of an object or bookmark that was delivered for the view with this
-    /// number.
+    /// Records the resource version of an object or bookmark that was delivered for the view with this number, or that is known
+    /// before a list is requested for it.
     pub fn saw(&self, kind: WatchKind, generation: u64, version: u64) {
         let mut inner = self.inner();
         if inner.generation == generation
@@ -217,7 +217,7 @@ impl Freshness {
         }
     }
 
-    /// The highest version that was delivered before, if it is higher than the version of this list. That
+    /// The highest version that was known before, if it is higher than the version of this list. That
     /// happens only if the hub's storage was replaced by an older one, because versions of consistent lists
     /// never decrease.
     #[must_use]

@@ -218,7 +218,11 @@ where
         params.label_selector = self.label.map(str::to_owned);
         let mut listing = Listing::default();
         let mut version = None;
-        self.context.update_if_current(generation, K::begin_list);
+        self.context.update_if_current(generation, |state| {
+            // The list is not older than what is known before it is requested.
+            self.context.freshness.saw(K::KIND, generation, K::newest(state));
+            K::begin_list(state);
+        });
         loop {
             let body = timeout(PAGE_TIMEOUT, self.page(&params));
             let body = body.await.map_err(|_| {

@@ -1,14 +1,17 @@
 use std::time::Duration;
 
+use api::names::Step;
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::fixture::{settings, spec};
+use crate::fixture::{self, Given, settings, spec};
 use crate::health::{self, Readiness};
 use crate::lease::Handle;
 use crate::metrics::Metrics;
+use crate::state::context::State;
 use crate::state::freshness::KINDS;
 use crate::test_hub::{Fault, Hub};
 
@@ -389,6 +392,70 @@ async fn an_object_older_than_it_was_makes_the_replica_read_everything_anew_alth
         let entry = &state.upgrades["uid-ns-u"];
         assert!(!entry.spec.as_ref().unwrap().fields.paused);
         assert_eq!(entry.object.metadata.resource_version.as_deref(), Some("2"));
+    });
+}
+
+/// What the response told is not on the hub any more, and no watch has told of it.
+#[tokio::test(start_paused = true)]
+async fn a_list_older_than_an_earlier_response_makes_the_replica_read_everything_anew() {
+    let responses: [fn(&mut State, DateTime<Utc>); 3] = [
+        |state, _| {
+            let edited = Given {
+                name: "u",
+                version: 9,
+                ..fixture::upgrade("uid-ns-u", &["c2"])
+            };
+            state.answered_upgrade(edited.view());
+        },
+        |state, now| {
+            let work = fixture::work("c1", Step::Platform, "uid-ns-u", 9);
+            state.update_works(|index| index.answered_work(&work, now));
+        },
+        |state, now| {
+            let report = fixture::report("u-report-1", 9, &json!([]));
+            state.observe_report(&report, false, false, now);
+        },
+    ];
+    for (number, respond) in responses.into_iter().enumerate() {
+        let hub = hub(&["c1"]);
+        hub.put(UPGRADES, upgrade("u"));
+        let watcher = Watcher::start(&hub);
+        watcher.synced().await;
+        let known = watcher.context.freshness.invalidated();
+        let now = watcher.context.now();
+        watcher.context.with(|state| respond(state, now));
+        hub.cut();
+        sleep(Duration::from_secs(5)).await;
+        assert!(known.is_cancelled(), "response {number}");
+        assert!(watcher.context.freshness.is_complete());
+        watcher.context.with(|state| {
+            let object = &state.upgrades["uid-ns-u"].object;
+            assert_eq!(object.metadata.resource_version.as_deref(), Some("2"));
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_overtakes_a_list_tells_of_no_older_storage() {
+    let hub = hub(&["c1"]);
+    hub.put(UPGRADES, upgrade("u"));
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    let known = watcher.context.freshness.invalidated();
+    hub.fault(UPGRADES, Some(Fault::Late(10)));
+    hub.cut();
+    let is_asked = |watcher: &Watcher| watcher.hub.count("LIST", UPGRADES) == 2;
+    watcher.until(is_asked).await;
+    hub.edit(UPGRADES, "ns", "u", |upgrade| {
+        upgrade["spec"]["paused"] = json!(true);
+    });
+    let edited: Upgrade = serde_json::from_value(hub.get(UPGRADES, "ns", "u").unwrap()).unwrap();
+    watcher.context.with(|state| state.answered_upgrade(edited));
+    assert!(watcher.synced().await >= Duration::from_secs(9));
+    assert!(!known.is_cancelled());
+    watcher.context.with(|state| {
+        let object = &state.upgrades["uid-ns-u"].object;
+        assert_eq!(object.metadata.resource_version.as_deref(), Some("3"));
     });
 }
 

@@ -203,6 +203,13 @@ impl Index {
         self.view_of(object).map_or(0, |view| view.version)
     }
 
+    /// The newest resource version at which a work is known; 0 if none is known.
+    #[must_use]
+    pub fn newest_work(&self) -> u64 {
+        let views = self.works.values().flatten().flatten();
+        views.map(|view| view.version).max().unwrap_or(0)
+    }
+
     /// What is known of this very work.
     fn view_of(&self, object: &ManifestWork) -> Option<&Arc<WorkView>> {
         let namespace = object.metadata.namespace.as_deref()?;

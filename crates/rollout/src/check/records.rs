@@ -4,8 +4,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Cluster, ClusterState, Operation, Outcome, Phase, Reason, Record, Selection, Stage, Step, StepRecord,
-    StepStatus, StepWork, Work,
+    Attempt, Cluster, ClusterState, Operation, Outcome, Phase, Reason, Record, Selection, Stage, Step,
+    StepRecord, StepStatus, StepWork, Work,
 };
 
 /// How far a note of a soak may be ahead of the present and of the recorded start of its step. Agents can edit their works.
@@ -39,6 +39,36 @@ fn speaks_for(work: &Work, record: &Record, step: Step) -> bool {
     work.attempt == record.attempt || clock == Some(work.started)
 }
 
+/// True when a step that begins at this time on record may have this work. A start in the future is recorded as now.
+fn has_start(work: &Work, started: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    work.started == started || (work.started > now && started == now)
+}
+
+/// The attempt that was observed: that of the earlier record, or that of the latest work where there is none.
+fn attempt_before(cluster: &Cluster) -> Option<&Attempt> {
+    let tells = |work: &&Work| work.status == StepStatus::Succeeded || !(work.terminating || work.vanished);
+    let mut steps = Step::ALL.into_iter().rev();
+    match cluster.record.as_deref() {
+        Some(before) => Some(&before.attempt),
+        None => steps
+            .find_map(|step| own(cluster, step).filter(tells))
+            .map(|work| &work.attempt),
+    }
+}
+
+/// True when a step goes on in another attempt since an edit, with a work of the attempt before. It keeps the start that is on
+/// record, whatever the work says later. If none is, the start is that of the work.
+fn goes_on(cluster: &Cluster, record: &Record, work: &Work, step: Step, now: DateTime<Utc>) -> bool {
+    let Some(started) = record.stage(step.into()).map(|stage| stage.started) else {
+        return false;
+    };
+    let before = cluster.record.as_deref();
+    match before.and_then(|before| Some((before, before.stage(step.into())?))) {
+        Some((before, stage)) => stage.started == started && speaks_for(work, before, step),
+        None => attempt_before(cluster) == Some(&work.attempt) && has_start(work, started, now),
+    }
+}
+
 /// True when a work notes a soak that is not far in the future.
 fn notes_soak(work: &Work, record: &Record, step: Step, now: DateTime<Utc>) -> bool {
     let clock = record.stages[Stage::from(step).index()].map(|stage| stage.started);
@@ -57,8 +87,7 @@ fn was_followed(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<
         .record
         .as_deref()
         .filter(|before| before.stages[stage.index()].is_some_and(|stage| stage.started == started));
-    // A start in the future is recorded as now.
-    let counts = |work: &&Work| work.started == started || (work.started > now && started == now);
+    let counts = |work: &&Work| has_start(work, started, now);
     let begun = stage.step().and_then(|step| own(cluster, step)).filter(counts);
     Step::ALL
         .into_iter()
@@ -74,19 +103,16 @@ fn was_followed(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<
 /// later step, or the note of a soak.
 pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<Utc>) -> bool {
     let clock = |record: &Record| record.stages[stage.index()].map(|stage| stage.started);
-    let before = cluster.record.as_deref();
-    let recorded = before.is_some_and(|before| {
+    let recorded = cluster.record.as_deref().is_some_and(|before| {
         let same = before.attempt == record.attempt || clock(before) == clock(record);
         same && has_succeeded(before, stage)
     });
-    // The same step goes on in another attempt since an edit. Its work is that of the attempt before, whatever start it names.
-    let former = before.filter(|before| clock(before).is_some() && clock(before) == clock(record));
     let reported = stage
         .step()
         .and_then(|step| Some((step, own(cluster, step)?)))
+        .filter(|(_, work)| work.status == StepStatus::Succeeded)
         .is_some_and(|(step, work)| {
-            let mut records = [Some(record), former].into_iter().flatten();
-            work.status == StepStatus::Succeeded && records.any(|record| speaks_for(work, record, step))
+            speaks_for(work, record, step) || goes_on(cluster, record, work, step, now)
         });
     let later = Step::ALL.into_iter().any(|step| {
         Stage::from(step) > stage && own(cluster, step).is_some_and(|work| speaks_for(work, record, step))

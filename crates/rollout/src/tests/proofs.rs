@@ -1,9 +1,9 @@
 //! What proves that a step succeeded.
 
 use super::violations::{change, refused};
-use super::{planned, record_of};
+use super::{planned, record_of, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Outcome, Phase, Stage, Step};
+use crate::model::{Outcome, Phase, Record, Stage, Step, StepRecord};
 use crate::testing::{
     FleetBuilder, PolicyBuilder, RecordBuilder, WorkBuilder, at, fleet, policy, record, work,
 };
@@ -71,5 +71,99 @@ fn a_work_that_followed_another_run_of_a_step_proves_nothing_of_this_one() {
                 stage.started = at(20);
             }
         });
+    });
+}
+
+/// A spec in which a step before or after this one was edited, so that this one goes on in another attempt.
+fn edited_beside(step: Step) -> PolicyBuilder {
+    match step {
+        Step::PreAction => edited(),
+        Step::Platform => policy().pre_action().edited("r2", &[Step::PreAction]),
+        _ => policy()
+            .without(Step::Platform)
+            .pre_action()
+            .operators()
+            .edited("r2", &[Step::PreAction]),
+    }
+}
+
+/// Steps that take a slot, their phases, and what is written once a new attempt in which they have succeeded is announced.
+const STEPS: [(Step, Phase, &str); 3] = [
+    (Step::PreAction, Phase::PreAction, "create a/Platform"),
+    (Step::Platform, Phase::Partial, "delete a/Platform Complete"),
+    (Step::Operators, Phase::Operators, "delete a/Operators Complete"),
+];
+
+/// A row may have been written before the step or in it, or be lost. A work may name another start than its row, because an agent
+/// has edited it, or one in the future, because the clock of an earlier leader was ahead.
+#[test]
+fn a_step_that_has_succeeded_stays_proven_in_a_new_attempt_whatever_start_its_work_names() {
+    let check = |(step, _, next): (Step, Phase, &str), found: FleetBuilder| {
+        let plan = planned(20, edited_beside(step), found.clone());
+        assert_eq!(writes(&plan), Vec::<String>::new(), "not announced yet");
+        let record = record_of(&plan, "a");
+        assert_eq!(&*record.attempt.revision, "r2");
+        assert!(record.succeeded(step.into()));
+        let plan = planned(21, edited_beside(step), found.record(record.clone()));
+        assert_eq!(writes(&plan), [next]);
+    };
+    for case in STEPS {
+        let (step, phase, _) = case;
+        let found = |work: WorkBuilder| fleet().cluster("a").work(step, work.succeeded());
+        for retry in ["", "again"] {
+            let row = |phase| record(phase).retry(retry);
+            for started in [-1_000_000, 0, 5, 20, 21, 80, 81, 7_200, 1_000_000] {
+                let found = || found(work(started).retry(retry));
+                check(case, found());
+                let begun = row(phase).stage(step.into(), 0);
+                for before in [row(Phase::Pending), begun] {
+                    check(case, found().record(before.clone()));
+                    check(case, found().draft(before));
+                }
+            }
+        }
+        // Only its start tells that the work is of the attempt.
+        let begun = record(phase).retry("again").stage(step.into(), 0);
+        check(case, found(work(0)).record(begun));
+    }
+}
+
+#[test]
+fn a_step_with_another_start_than_its_work_and_its_row_is_not_proven() {
+    for (step, phase, _) in STEPS {
+        let found = |work: WorkBuilder| fleet().cluster("a").work(step, work.succeeded());
+        let queued = || record(Phase::Pending);
+        let begun = || record(phase).stage(step.into(), 0);
+        for (found, claimed) in [
+            (found(work(0)), 20),
+            (found(work(7_200)), 10),
+            (found(work(0)).record(queued()), 20),
+            (found(work(7_200)).record(queued()), 10),
+            (found(work(0)).record(begun()), 20),
+            (found(work(7_200)).record(begun()), 20),
+            (found(work(7_200)).draft(begun()), 20),
+            (found(work(7_200).revision("r0")).record(queued()), 20),
+            (found(work(7_200).retry("again")).record(queued()), 20),
+            (found(work(7_200).revision("r0")).draft(queued()), 20),
+        ] {
+            refused(Kind::UnprovenSuccess, 20, edited_beside(step), found, |plan| {
+                change(plan, 0, |record| claim(record, step, claimed));
+            });
+        }
+    }
+    // Without a row the attempt is that of the latest work.
+    let update = work(10).revision("r0");
+    let of_another_attempt = asked_to_update(work(7_200).succeeded(), update);
+    refused(Kind::UnprovenSuccess, 20, edited(), of_another_attempt, |plan| {
+        change(plan, 0, |record| claim(record, Step::PreAction, 20));
+    });
+}
+
+/// Makes a record say that a step began then and has succeeded.
+fn claim(record: &mut Record, step: Step, started: i64) {
+    record.stages[Stage::from(step).index()] = Some(StepRecord {
+        finished: Some(at(20)),
+        outcome: Some(Outcome::Succeeded),
+        ..StepRecord::started(at(started))
     });
 }

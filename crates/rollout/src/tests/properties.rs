@@ -7,8 +7,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::model::{Eligibility, Hold, Limit, Phase, Reason, Step};
-use crate::testing::{Latency, PolicyBuilder, Scenario, Script, policy};
+use super::{planned, record_of};
+use crate::model::{Eligibility, Hold, Limit, Phase, Reason, Stage, Step};
+use crate::testing::{
+    FleetBuilder, Latency, PolicyBuilder, RecordBuilder, Scenario, Script, fleet, policy, record, work,
+};
 
 /// Runs a property `cases` times by default, or `PROPTEST_CASES` times where that is set.
 fn holds<S: Strategy>(cases: u32, strategy: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
@@ -412,5 +415,130 @@ fn late_commits_stay_within_max_concurrency() {
         let until = world.seconds() + 400;
         world.run_until(until);
         no_fault(&world)
+    });
+}
+
+/// A cluster of one attempt, and an edit. Each work may name any start: an agent can edit it, and the clock of an earlier leader may
+/// have been wrong. The row may lag behind the works and may have other starts.
+#[derive(Clone, Debug)]
+struct Dated {
+    operators: bool,
+    /// Index of the latest step that has a work.
+    latest: usize,
+    works: [i64; 3],
+    /// The steps whose works tell their end.
+    ended: [bool; 3],
+    /// How many steps the row has; `None` where there is no row.
+    row: Option<usize>,
+    recorded: [i64; 3],
+    written: bool,
+    edited: Vec<Step>,
+}
+
+fn dated() -> impl Strategy<Value = Dated> {
+    let starts = || {
+        let start = prop::sample::select(vec![-1_000_000, 0, 5, 20, 21, 80, 81, 7_200, 1_000_000_i64]);
+        prop::array::uniform3(start)
+    };
+    let row = prop::option::of(0..4_usize);
+    (
+        any::<bool>(),
+        0..3_usize,
+        starts(),
+        any::<[bool; 3]>(),
+        row,
+        starts(),
+        any::<bool>(),
+        vec(step(), 0..3),
+    )
+        .prop_map(
+            |(operators, latest, works, ended, row, recorded, written, edited)| Dated {
+                operators,
+                latest: latest.min(1 + usize::from(operators)),
+                works,
+                ended,
+                row,
+                recorded,
+                written,
+                edited,
+            },
+        )
+}
+
+impl Dated {
+    fn asked(&self) -> PolicyBuilder {
+        let asked = policy().pre_action().timeouts(10_000_000, 10_000_000);
+        let asked = if self.operators { asked.operators() } else { asked };
+        let steps: Vec<Step> = self
+            .edited
+            .iter()
+            .copied()
+            .filter(|step| *step != Step::PostAction && (self.operators || *step != Step::Operators))
+            .collect();
+        asked.edited("r2", &steps)
+    }
+
+    fn works(&self) -> FleetBuilder {
+        let steps = Step::ALL.into_iter().take(self.latest + 1);
+        steps.fold(fleet().cluster("a"), |fleet, step| {
+            let index = step.index();
+            let work = work(self.works[index]);
+            let work = match (self.ended[index], index == self.latest) {
+                (true, _) => work.succeeded(),
+                (false, true) => work.running(),
+                (false, false) => work,
+            };
+            fleet.work(step, work)
+        })
+    }
+
+    fn found(&self) -> FleetBuilder {
+        let Some(known) = self.row.map(|known| known.min(self.latest + 1)) else {
+            return self.works();
+        };
+        let phases = [Phase::Pending, Phase::PreAction, Phase::Partial, Phase::Operators];
+        let steps = Step::ALL.into_iter().take(known);
+        let row = steps.fold(record(phases[known]), |row: RecordBuilder, step| {
+            let started = self.recorded[step.index()];
+            if step.index() + 1 == known {
+                row.stage(step.into(), started)
+            } else {
+                row.succeeded(step.into(), started)
+            }
+        });
+        if self.written {
+            self.works().record(row)
+        } else {
+            self.works().draft(row)
+        }
+    }
+
+    /// The latest step, if it has ended and goes on in the new attempt.
+    fn kept(&self) -> Option<Step> {
+        let step = Step::ALL[self.latest];
+        let is_edited = |step: Step| self.edited.contains(&step);
+        let goes_on = match step {
+            Step::PreAction => !is_edited(step),
+            // Before its operators it is queued again.
+            Step::Platform => !is_edited(step) && !self.operators,
+            _ => !is_edited(step) && !is_edited(Step::Platform),
+        };
+        (self.ended[self.latest] && goes_on).then_some(step)
+    }
+}
+
+#[test]
+fn an_edit_is_safe_and_repeats_no_step_that_has_ended_whatever_starts_the_works_name() {
+    holds(600, dated(), |dated| {
+        let first = planned(20, dated.asked(), dated.found());
+        let first = record_of(&first, "a");
+        if let Some(step) = dated.kept() {
+            prop_assert_eq!(&*first.attempt.revision, "r2");
+            prop_assert!(first.succeeded(Stage::from(step)), "{:?}", first);
+        }
+        let kept = planned(21, dated.asked(), dated.found().draft(first.clone()));
+        let written = dated.works().record(record_of(&kept, "a").clone());
+        planned(22, dated.asked(), written);
+        Ok(())
     });
 }

@@ -73,12 +73,17 @@ impl Upgrade {
 
     /// Whether agents have reported the end of the steps that hold a slot, as a row says that was sent at a time.
     pub(super) fn has_ended(&self, cluster: &str, row: &Row, sent: Duration) -> bool {
+        self.last_end(cluster, row, sent).is_some()
+    }
+
+    /// What they have reported of the last of these steps.
+    pub(super) fn last_end(&self, cluster: &str, row: &Row, sent: Duration) -> Option<&End> {
         let step = if self.wants_operators(sent) && !row.has_left {
             Step::Operators
         } else {
             Step::Platform
         };
-        self.end_of_row(cluster, step, row).is_some()
+        self.end_of_row(cluster, step, row)
     }
 
     /// Whether an edit at such a time has changed what is asked for of clusters. What is invalid asks for nothing.

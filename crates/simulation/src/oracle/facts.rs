@@ -9,7 +9,7 @@ use hub_sim::{At as _, Object};
 use serde_json::Value;
 
 pub(super) use super::memory::Version;
-use super::memory::{Refusals, Reported, Straggler};
+use super::memory::{Refusals, Reported, Straggler, Withdrawn};
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
@@ -199,6 +199,8 @@ pub(super) struct Upgrade {
     /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on with that
     /// attempt (revision and retry) or not.
     pub doubtful: BTreeMap<String, (String, String)>,
+    /// Clusters whose pre-actions the controller deleted, because they had left, before their rows told of them.
+    pub withdrawn: BTreeMap<String, Withdrawn>,
     /// What agents have reported as ended, by cluster, step and revision. Whoever rewrites a work's revision adds an end, and
     /// takes none away.
     pub ends: BTreeMap<(String, WorkStep, String), End>,
@@ -252,14 +254,6 @@ impl Upgrade {
         !self.records.contains_key(cluster) && reports.any(|rows| rows.contains(cluster))
     }
 
-    /// Whether a cluster that goes on has kept its slot, although its update had ended: nothing else has started since.
-    pub fn has_kept_slot(&self, cluster: &str) -> bool {
-        self.finished.get(cluster).is_some_and(|since| {
-            let mut others = self.flights.iter().filter(|(name, _)| *name != cluster);
-            others.all(|(_, started)| started < since)
-        })
-    }
-
     /// What agents have reported of a step of a revision.
     pub fn end(&self, cluster: &str, step: WorkStep, revision: &str) -> Option<&End> {
         self.ends.get(&(cluster.to_owned(), step, revision.to_owned()))
@@ -277,6 +271,7 @@ impl Upgrade {
         self.suspended.clear();
         self.finished.clear();
         self.doubtful.clear();
+        self.withdrawn.clear();
     }
 
     /// A cluster holds no slot any more.

@@ -1,4 +1,4 @@
-//! What rules remember of refusals and of reported versions.
+//! What rules remember of refusals, of reported versions and of deleted pre-actions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,4 +43,15 @@ pub(super) struct Reported {
     pub since: Duration,
     /// That work is gone. Only whoever saw it before knows of the version.
     pub is_gone: bool,
+}
+
+/// A pre-action that the controller deleted before a row told of it.
+#[derive(Clone, Debug)]
+pub(super) struct Withdrawn {
+    /// When.
+    pub at: Duration,
+    pub revision: String,
+    pub retry: String,
+    /// The start that it named.
+    pub started: String,
 }

@@ -1,5 +1,6 @@
 //! Rules about starts: who may begin, and when.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::names::Step;
@@ -52,16 +53,46 @@ fn has_updated(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
 }
 
 impl Upgrade {
+    /// Clusters that hold slots when a start is sent, those included that do so by their rows alone.
+    fn holders_at(&self, sent: Duration) -> BTreeSet<&String> {
+        let lost = self.dropped.keys();
+        let lost = lost.filter(|name| self.kept_by_row(name, sent).is_some());
+        lost.chain(self.holders()).collect()
+    }
+
     /// When a cluster was lost that keeps its slot by its row alone: it was under way then, and the row has said so ever since,
     /// until a start was sent. Whoever leads finds that row, takes a cluster that is back for the same one, and gives its slot to
-    /// nobody before that row is gone or says something else.
+    /// nobody before that row is gone or says something else, or agents report the end of its last step that holds a slot.
     fn kept_by_row(&self, cluster: &str, sent: Duration) -> Option<Duration> {
         let lost = *self.dropped.get(cluster)?;
         let record = self.records.get(cluster)?;
-        let is_readable = record.row().is_some_and(|row| !row.is_newer);
+        let row = record.row().filter(|row| !row.is_newer)?;
         let mut later = record.phases.iter().filter(|(at, _)| lost < *at && *at <= sent);
         let is_held = holds_slot(record.phase_at(lost)) && later.all(|(_, phase)| holds_slot(phase));
-        (is_readable && is_held && !self.finished.contains_key(cluster)).then_some(lost)
+        let end = self.last_end(cluster, row, sent);
+        let has_ended = end.is_some_and(|end| lost < end.last && end.first <= sent);
+        (is_held && !has_ended && !self.finished.contains_key(cluster)).then_some(lost)
+    }
+
+    /// Whether nothing else has started since a time at which a cluster may have released its slot.
+    fn is_first_since(&self, cluster: &str, since: Duration) -> bool {
+        let mut others = self.flights.iter().filter(|(name, _)| *name != cluster);
+        others.all(|(_, started)| *started < since)
+    }
+
+    /// Whether a cluster that goes on has kept its slot, although its update had ended.
+    fn has_kept_slot(&self, cluster: &str) -> bool {
+        let ended = self.finished.get(cluster);
+        ended.is_some_and(|since| self.is_first_since(cluster, *since))
+    }
+
+    /// When the controller deleted the pre-action of a cluster that goes on: it was back before it was dropped. Whoever had
+    /// dropped it begins anew, with another start.
+    fn withdrawn_at(&self, work: &Work) -> Option<Duration> {
+        let before = self.withdrawn.get(&work.cluster)?;
+        let is_of_it = before.revision == work.revision && before.retry == work.retry;
+        let is_next = work.name != Step::PreAction.work_name(&work.cluster);
+        (is_of_it && (is_next || before.started == work.started)).then_some(before.at)
     }
 }
 
@@ -87,9 +118,7 @@ impl Facts {
         if is_edited(&work.cluster) {
             return;
         }
-        let mut holders = upgrade.holders();
-        let lost = upgrade.dropped.keys();
-        holders.extend(lost.filter(|name| upgrade.kept_by_row(name, sent).is_some()));
+        let mut holders = upgrade.holders_at(sent);
         holders.remove(&work.cluster);
         let mut names: Vec<String> = holders
             .into_iter()
@@ -112,13 +141,16 @@ impl Facts {
         let cluster = &work.cluster;
         let may_end = goes_on || is_exempt || has_updated(upgrade, work, sent);
         let has_left = self.has_left(work, sent) && !may_end;
+        let withdrawn = upgrade.withdrawn_at(work);
+        let has_slot = is_exempt || withdrawn.is_some_and(|at| upgrade.is_first_since(cluster, at));
+        let goes_on = goes_on || withdrawn.is_some();
         self.check(Rule::Selected, !has_left, || {
             format!("{cluster} started long after it had left the selection")
         });
         self.check(Rule::Paused, may_start || goes_on, || {
             format!("{cluster} started while its upgrade is paused, invalid or restored")
         });
-        self.check(Rule::Concurrency, names.len() <= limit || is_exempt, || {
+        self.check(Rule::Concurrency, names.len() <= limit || has_slot, || {
             let names = names.join(", ");
             format!("{names} are under way at the same time, and maxConcurrency is {limit}")
         });
@@ -253,10 +285,12 @@ impl Facts {
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
             // Whoever goes on has kept its slot all the time.
             let lost = upgrade.kept_by_row(&work.cluster, sent);
+            let withdrawn = upgrade.withdrawn_at(work);
             let suspended = upgrade.suspended.remove(&work.cluster);
             let finished = upgrade.finished.remove(&work.cluster);
-            let since = suspended.or(finished).or(lost).unwrap_or(now);
+            let since = suspended.or(finished).or(lost).or(withdrawn).unwrap_or(now);
             upgrade.doubtful.remove(&work.cluster);
+            upgrade.withdrawn.remove(&work.cluster);
             upgrade.flights.insert(work.cluster.clone(), since);
         }
     }

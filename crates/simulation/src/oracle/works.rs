@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::clocks::wall;
 use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Row, Running, label, text, version};
-use super::memory::Reported;
+use super::memory::{Reported, Withdrawn};
 use super::requests::creation;
 use super::rule::Rule;
 use crate::actor::{Role, Sender};
@@ -495,13 +495,23 @@ impl Facts {
 
     /// The deletion of a work ends that its cluster is under way, unless the row said that it has started, or the work is left over.
     fn end_flight(&mut self, work: &Work, phase: &str) {
+        let now = self.now;
         let goes_on = matches!(phase, "Initialized" | "Partial" | "Operators") || self.is_left_beside(work);
         // It is under way since its start, so a row that was sent at the same time as the deletion may end that.
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| !goes_on)
             && let Some(since) = upgrade.flights.remove(&work.cluster)
-            && phase == "PreAction"
         {
-            upgrade.suspended.insert(work.cluster.clone(), since);
+            if phase == "PreAction" {
+                upgrade.suspended.insert(work.cluster.clone(), since);
+            } else if work.step == Some(Step::PreAction) {
+                let withdrawn = Withdrawn {
+                    at: now,
+                    revision: work.revision.clone(),
+                    retry: work.retry.clone(),
+                    started: work.started.clone(),
+                };
+                upgrade.withdrawn.insert(work.cluster.clone(), withdrawn);
+            }
         }
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::oracle::facts::{After, End, Generation};
 
 const LOST: Duration = Duration::from_secs(10);
 const SENT: Duration = Duration::from_mins(5);
@@ -45,4 +46,33 @@ fn no_row_keeps_the_slot_of_a_cluster_that_was_not_lost_or_has_ended_since() {
     let mut upgrade = lost(&[(2, "Initialized")]);
     upgrade.records.clear();
     assert_eq!(upgrade.kept_by_row("c1", SENT), None);
+}
+
+#[test]
+fn an_end_that_agents_report_gives_the_slot_of_a_lost_cluster_back() {
+    let ended = |seconds: u64, operators: bool| {
+        let at = Duration::from_secs(seconds);
+        let end = End {
+            first: at,
+            last: at,
+            ..End::default()
+        };
+        let after = After {
+            operators,
+            action: false,
+        };
+        let spec = Generation {
+            after,
+            ..Generation::default()
+        };
+        let mut upgrade = lost(&[(2, "Initialized")]);
+        upgrade.generations = vec![spec];
+        let step = ("c1".to_owned(), Step::Platform, String::new());
+        upgrade.ends.insert(step, end);
+        upgrade.kept_by_row("c1", SENT)
+    };
+    assert_eq!(ended(100, false), None);
+    assert_eq!(ended(100, true), Some(LOST), "its operators are still to come");
+    assert_eq!(ended(5, false), Some(LOST), "that was an earlier update");
+    assert_eq!(ended(301, false), Some(LOST), "the start was sent before");
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::oracle::facts::{Generation, Upgrade};
 
 fn work(step: Step, revision: &str) -> Work {
     Work {
@@ -63,4 +64,75 @@ fn a_leftover_that_is_deleted_takes_no_cluster_out_of_flight() {
     facts.works.clear();
     facts.end_flight(&work(Step::PreAction, "r1"), "Pending");
     assert!(!is_under_way(&facts));
+}
+
+/// There is one slot since c2 has started as well. The controller has just deleted the pre-action of c1, of which no row told.
+fn withdrawn() -> Facts {
+    let mut facts = under_way(Step::PreAction);
+    facts.now = Duration::from_secs(100);
+    facts.cluster("c1").is_there = true;
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.generations = vec![Generation {
+        max_concurrency: 1,
+        is_shut: true,
+        ..Generation::default()
+    }];
+    begin(upgrade, "c2", 1);
+    facts.end_flight(&started(Step::PreAction, "r2", "a"), "Pending");
+    facts.now = Duration::from_secs(102);
+    facts
+}
+
+fn begin(upgrade: &mut Upgrade, name: &str, seconds: u64) {
+    let record = Record {
+        before: vec![Row::default()],
+        ..Record::default()
+    };
+    upgrade.records.insert(name.to_owned(), record);
+    upgrade
+        .flights
+        .insert(name.to_owned(), Duration::from_secs(seconds));
+}
+
+fn started(step: Step, revision: &str, at: &str) -> Work {
+    Work {
+        started: at.to_owned(),
+        ..work(step, revision)
+    }
+}
+
+/// The rules that the start of a work violates.
+fn violated(mut facts: Facts, work: &Work) -> Vec<Rule> {
+    facts.start(work);
+    let violations = facts.violations.iter();
+    violations.map(|violation| violation.rule).collect()
+}
+
+#[test]
+fn a_cluster_that_is_back_before_it_was_dropped_goes_on_in_its_slot() {
+    let again = started(Step::PreAction, "r2", "a");
+    assert!(violated(withdrawn(), &again).is_empty());
+    // Its pre-action had succeeded.
+    let next = started(Step::Platform, "r2", "b");
+    assert!(violated(withdrawn(), &next).is_empty());
+    // It is in flight since then.
+    let mut facts = withdrawn();
+    facts.start(&again);
+    let upgrade = &facts.upgrades["u"];
+    assert_eq!(upgrade.flights["c1"], Duration::from_secs(100));
+    assert!(upgrade.withdrawn.is_empty());
+}
+
+#[test]
+fn a_cluster_that_begins_anew_after_it_was_dropped_needs_a_slot() {
+    let both = [Rule::Paused, Rule::Concurrency];
+    let anew = started(Step::PreAction, "r2", "b");
+    assert_eq!(violated(withdrawn(), &anew), both);
+    let edited = started(Step::Platform, "r3", "b");
+    assert_eq!(violated(withdrawn(), &edited), both);
+    // Its slot was given to another cluster.
+    let mut facts = withdrawn();
+    begin(facts.upgrades.get_mut("u").unwrap(), "c2", 101);
+    let again = started(Step::PreAction, "r2", "a");
+    assert_eq!(violated(facts, &again), [Rule::Concurrency]);
 }
