@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::{Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, StepWork};
+use rollout::{Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, StepWork, is_newer};
 
 use crate::eligibility::eligibility;
 use crate::index::{ClusterView, ClusterWorks, Index, WorkView};
@@ -185,6 +185,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             rival,
             version: version(
                 works,
+                managed,
                 self.index
                     .installed(name, self.now)
                     .or(managed.map(|cluster| &cluster.last_version)),
@@ -325,11 +326,20 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
     }
 }
 
-/// The version that a cluster runs: as its platform work reports it, otherwise as it was known before.
-fn version(works: Option<&ClusterWorks>, known: Option<&Arc<str>>) -> Arc<str> {
+/// The version that a cluster runs: as its platform work reports it, otherwise as it was known before. A work that is older than
+/// the registration of its cluster may have reported before that, so something newer that is known counts more.
+fn version(
+    works: Option<&ClusterWorks>,
+    managed: Option<&ClusterView>,
+    known: Option<&Arc<str>>,
+) -> Arc<str> {
+    let registered = managed.and_then(|cluster| cluster.created);
+    let is_outdated = |view: &WorkView| {
+        view.is_older_than(registered) && known.is_some_and(|known| is_newer(known, &view.cluster_version))
+    };
     let reported = works
         .and_then(|works| works[Step::Platform.index()].as_ref())
-        .filter(|view| !view.unconfirmed)
+        .filter(|view| !view.unconfirmed && !is_outdated(view))
         .map(|view| &view.cluster_version);
     reported
         .filter(|version| !version.is_empty())

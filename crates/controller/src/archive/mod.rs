@@ -63,10 +63,14 @@ fn has_completion_annotation(entry: &UpgradeEntry) -> bool {
 }
 
 impl UpgradeEntry {
-    /// Archives an upgrade whose status on the hub says that it is complete.
+    /// Archives an upgrade whose status on the hub says that it is complete. If it was complete before and does not run again,
+    /// the status must say so: a leader may have died between the annotation and the status.
     pub fn archive_by_status(&mut self) {
         if self.archive.is_none() && is_complete_by_status(self) {
             let carried_over = restore::is_carried_over(self);
+            if carried_over && !restore::is_told_complete_before(self) {
+                return;
+            }
             let spec = self.spec.as_ref().ok().filter(|_| !carried_over);
             let selector = spec.map(|spec| Selector::new(spec));
             let mut archive = Archive::new(selector, &self.rows, None);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::ManagedClustersUpgradeStatus;
+use api::conditions::{COMPLETE, reason};
 use api::names::{ANNOTATION_COMPLETED, ANNOTATION_UPGRADE_UID};
 use api::time::to_rfc3339;
 use chrono::{DateTime, Utc};
@@ -31,6 +32,17 @@ pub(crate) fn is_noted_complete(entry: &UpgradeEntry, revision: &str) -> bool {
 pub(crate) fn is_carried_over(entry: &UpgradeEntry) -> bool {
     let recorded = completed(entry).and_then(Result::ok);
     recorded.is_some_and(|recorded| recorded.carried.as_deref() == Some(&*entry.uid))
+}
+
+/// True when the status on the hub says that the upgrade was complete before, and does not run again.
+pub(crate) fn is_told_complete_before(entry: &UpgradeEntry) -> bool {
+    let mut conditions = entry
+        .object
+        .status
+        .good()
+        .into_iter()
+        .flat_map(|status| &status.conditions);
+    conditions.any(|condition| condition.type_ == COMPLETE && condition.reason == reason::COMPLETED_BEFORE)
 }
 
 /// True when nothing on the object shows that it was processed before: neither a recorded UID nor a status.

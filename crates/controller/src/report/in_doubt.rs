@@ -66,6 +66,7 @@ impl Rows {
             };
             if row.shard == shard && to_record(held) == to_record(&to_row(&cluster, row, &sent)) {
                 row.stored = Some(sent);
+                row.stored_target = Arc::from(held.to_version.as_str());
             }
         }
     }

@@ -119,7 +119,7 @@ impl Rows {
 
     /// Closes a shard whose accepted rows the hub now rejects, because its schema has changed. The shard
     /// stays unchanged, because any write would lose a row. The clusters that can continue move to other
-    /// shards.
+    /// shards. If these are all, the shard is deleted as soon as the hub has accepted their rows there.
     fn close_shard(&mut self, shard: usize, now: Instant) {
         self.shards[shard].closed = true;
         self.shards[shard].is_left = true;

@@ -29,6 +29,8 @@ pub struct Row {
     pub slot_in_doubt: bool,
     /// The record that the hub accepted last, whether or not it still holds it.
     pub(super) stored: Option<Arc<Record>>,
+    /// Version to which the attempt of that record upgrades.
+    pub(super) stored_target: Arc<str>,
     /// The text of a row with fields that this release does not know, as long as the row is unchanged.
     pub(super) original: Option<Arc<RawValue>>,
     /// The cluster is a canary.
@@ -105,6 +107,14 @@ pub(super) fn to_row(cluster: &str, row: &Row, record: &Record) -> ReportRow {
             .into_iter()
             .filter_map(|stage| record.stage(stage).map(|entry| to_step(stage, entry)))
             .collect(),
+    }
+}
+
+/// The row in the form that the hub accepted last.
+pub(super) fn to_stored_row(cluster: &str, row: &Row, stored: &Record) -> ReportRow {
+    ReportRow {
+        to_version: start_of(&row.stored_target, MAX_VERSION_CHARS),
+        ..to_row(cluster, row, stored)
     }
 }
 

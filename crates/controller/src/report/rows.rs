@@ -320,6 +320,7 @@ impl Rows {
             written: self.outdated_slot(&state.name),
             slot_in_doubt: false,
             stored: None,
+            stored_target: Arc::from(""),
             original: None,
             canary,
             left,
@@ -397,6 +398,7 @@ impl Rows {
                 rows: Vec::with_capacity(entry.members),
                 clusters: Vec::with_capacity(entry.members),
                 records: Vec::with_capacity(entry.members),
+                targets: Vec::with_capacity(entry.members),
                 in_doubt: entry.in_doubt.len(),
                 unproven: Vec::new(),
                 former: Vec::new(),
@@ -460,12 +462,13 @@ impl Rows {
             let is_tried = |refused: &Refused| refused.shard == due.shard && refused.is_tried;
             self.refusals.retain(|_, refused| !is_tried(refused));
         }
-        for (cluster, record) in due.records {
+        for ((cluster, record), target) in due.records.into_iter().zip(due.targets) {
             self.refusals.remove(&cluster);
             if let Some(row) = self.by_cluster.get_mut(&cluster)
                 && row.shard == due.shard
             {
                 row.stored = Some(Arc::clone(&record));
+                row.stored_target = target;
                 if !is_overtaken(&self.outdated, &cluster, due.shard) {
                     row.written = Some(record);
                 }

@@ -8,7 +8,7 @@ use api::stored::{StoredRow, Unreadable};
 use observe::record::{STAND_IN, is_stand_in};
 use rollout::Record;
 
-use super::row::{ReportLine, Row, to_row};
+use super::row::{ReportLine, Row, to_row, to_stored_row};
 
 /// Time during which changes of a shard are collected before it is written
 /// (`docs/design/rules.md#report-shards`).
@@ -40,7 +40,7 @@ pub(super) struct ReportShard {
     pub(super) retry_at: Option<Instant>,
     /// The hub's message if it rejects the shard for another reason than a row that could be left out.
     pub(super) refused: Option<Arc<str>>,
-    /// The shard is left unchanged, because the hub now rejects rows that it had accepted.
+    /// The shard is left unchanged while it has rows, because the hub now rejects rows that it had accepted.
     pub(super) closed: bool,
     /// Its clusters have moved to other shards since it was last written, because the hub rejects it.
     pub(super) is_left: bool,
@@ -99,9 +99,10 @@ impl ReportShard {
         !waits && self.refused.is_none() && !self.is_shut()
     }
 
-    /// When the shard must be written, if it must.
+    /// When the shard must be written, if it must. One without rows is deleted, also if the hub rejects its former rows.
     pub(super) fn due_at(&self) -> Option<Instant> {
-        let changed = self.changed.filter(|_| !self.writing && !self.is_shut())?;
+        let is_kept = self.illegible || (self.closed && self.members > 0);
+        let changed = self.changed.filter(|_| !self.writing && !is_kept)?;
         let at = if self.urgent { changed } else { changed + COALESCE };
         Some(self.not_before.map_or(at, |not_before| at.max(not_before)))
     }
@@ -136,6 +137,10 @@ impl ReportShard {
         self.not_before = None;
         self.refused = None;
         self.is_left = false;
+        if std::mem::take(&mut self.closed) {
+            // It is gone, so nothing of it is tried again.
+            self.retry_at = None;
+        }
     }
 
     /// Schedules the next write of the search.
@@ -164,6 +169,8 @@ pub struct ShardWrite {
     pub clusters: Vec<Arc<str>>,
     /// The records that become written when the write succeeds.
     pub records: Vec<(Arc<str>, Arc<Record>)>,
+    /// The versions to which their attempts upgrade, in the same order.
+    pub(super) targets: Vec<Arc<str>>,
     /// Number of records that the hub might hold before this write.
     pub(super) in_doubt: usize,
     /// The records among them that the hub has not accepted before.
@@ -192,7 +199,8 @@ impl ShardWrite {
         if !proven && (is_refused || waits) {
             self.more |= waits && !is_refused;
             if let Some(stored) = &row.stored {
-                self.push(cluster, ReportLine::Made(Box::new(to_row(cluster, row, stored))));
+                let line = to_stored_row(cluster, row, stored);
+                self.push(cluster, ReportLine::Made(Box::new(line)));
             }
             self.former.push((Arc::clone(cluster), row.stored.clone()));
             return;
@@ -207,6 +215,7 @@ impl ShardWrite {
             self.unproven.push(entry.clone());
         }
         self.records.push(entry);
+        self.targets.push(Arc::clone(&row.target));
     }
 }
 

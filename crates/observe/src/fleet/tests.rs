@@ -123,6 +123,26 @@ fn the_version_is_what_the_platform_work_reports_else_what_one_reported_last_els
 }
 
 #[test]
+fn what_a_work_reports_that_is_older_than_its_cluster_does_not_outweigh_a_newer_claim() {
+    let mut index = index(&[]);
+    let mut registered = claimed("a", "4.14.15");
+    registered.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
+    index.cluster(&Change::Applied(registered));
+    let entry = upgrade("mine", &["a"], &index);
+    let mut version = |number, since: &str, reported: &str| {
+        let mut seen = reporting(work("a", Step::Platform, "mine", number), reported);
+        seen.metadata.creation_timestamp = created(since);
+        index.listed_work(&seen, at(0));
+        one(&observed(&entry, &mut index), "a").version.to_string()
+    };
+    let earlier = "2026-05-28T10:59:59Z";
+    assert_eq!(version(5, earlier, "4.14.9"), "4.14.15", "of an earlier life");
+    assert_eq!(version(6, earlier, "4.14.16"), "4.14.16", "the claim may be late");
+    let later = "2026-05-28T11:00:00Z";
+    assert_eq!(version(7, later, "4.14.9"), "4.14.9", "of this registration");
+}
+
+#[test]
 fn the_last_claim_counts_while_there_is_none_that_is_a_version() {
     let mut index = index(&[]);
     index.cluster(&Change::Applied(claimed("a", "4.14.9")));

@@ -209,6 +209,44 @@ async fn an_upgrade_that_was_complete_before_its_restore_is_not_run_again() {
     assert_eq!(shown(&status(&hub, "new"), COMPLETE), ("True", "CompletedBefore"));
 }
 
+/// A leader has found that the records are gone, has noted that, and has died before it told of it.
+#[tokio::test]
+async fn what_was_complete_before_and_is_not_told_so_yet_is_told_by_the_next_leader() {
+    let spec = operators(&["c1"]);
+    let mut note: Value = serde_json::from_str(&completed(&spec)).unwrap();
+    note["restoredAs"] = json!("up-uid");
+    let note = note.to_string();
+    let notes = [
+        (ANNOTATION_UPGRADE_UID, "up-uid"),
+        (ANNOTATION_COMPLETED, note.as_str()),
+    ];
+    let mut view = restored("up-uid", spec, &notes);
+    let complete = json!({"observedGeneration": 1, "state": "Complete"});
+    view.status = serde_json::from_value(complete).unwrap();
+    for is_told in [false, true] {
+        let mut hub = hub(&["c1"]);
+        hub.context.with(|state| state.owns_records = false);
+        add_upgrade(&hub, view.clone());
+        let is_archived = hub
+            .context
+            .with(|state| state.upgrades["up-uid"].archive.is_some());
+        assert_eq!(is_archived, is_told);
+        hub.context.with(|state| {
+            state.begin_term();
+            state.owns_records = true;
+        });
+        let expected: &[&str] = if is_told { &[] } else { &["up-uid: status"] };
+        assert_eq!(hub.settle(), expected);
+        assert_eq!(
+            shown(&status(&hub, "up-uid"), COMPLETE),
+            ("True", "CompletedBefore")
+        );
+        view.status = hub
+            .context
+            .with(|state| state.upgrades["up-uid"].object.status.clone());
+    }
+}
+
 #[tokio::test]
 async fn a_new_retry_or_a_new_revision_runs_an_upgrade_that_was_complete_before_anew() {
     let spec = operators(&["c1"]);

@@ -208,13 +208,14 @@ fn a_dropped_cluster_holds_its_slot_while_a_rejected_report_that_it_left_has_its
     let now = Instant::now();
     let mut rows = moved(now);
     commit(&mut rows, &[], &["a", "b"], now);
-    let removed = rows.due(now + Duration::from_mins(1)).remove(0);
+    let mut sent = rows.due(now + Duration::from_mins(1));
+    let removed = sent.remove(1);
     assert_eq!((removed.shard, removed.rows.len()), (1, 0));
     rows.wrote(removed, None, now);
     assert_eq!(rows.unreleased().len(), 1, "the first report still has it");
-    let accepted = rows.due(now + Duration::from_mins(10)).remove(0);
-    assert_eq!((accepted.shard, accepted.rows.len()), (0, 0));
-    rows.wrote(accepted, None, now);
+    let rejected = sent.remove(0);
+    assert_eq!((rejected.shard, rejected.rows.len()), (0, 0));
+    rows.wrote(rejected, None, now);
     assert_eq!(rows.unreleased().len(), 0);
 }
 
@@ -224,8 +225,9 @@ fn a_dropped_cluster_that_comes_back_holds_its_slot_while_only_a_rejected_report
     let soon = now + Duration::from_mins(1);
     let mut rows = moved(now);
     commit(&mut rows, &[("b", Phase::Pending)], &["a"], now);
-    let removed = rows.due(soon).remove(0);
-    rows.wrote(removed, Some(stored(3)), now);
+    let mut sent = rows.due(soon);
+    assert_eq!(sent[0].shard, 0, "its deletion is not answered until the end");
+    rows.wrote(sent.remove(1), Some(stored(3)), now);
     assert_eq!(rows.unreleased().len(), 1, "the first report still has it");
     commit(
         &mut rows,

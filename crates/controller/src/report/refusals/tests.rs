@@ -174,6 +174,52 @@ fn what_the_hub_accepted_without_a_response_does_not_go_back_when_it_rejects_a_r
     }
 }
 
+/// An edit has given the cluster another target since the hub accepted its row.
+#[test]
+fn a_row_that_goes_back_to_what_the_hub_accepted_names_the_version_of_that() {
+    let accepted = policy().build().target;
+    let mut edited = policy().build();
+    edited.revision = "r9".into();
+    edited.target = "4.99.9".into();
+    let queued = Plan {
+        clusters: vec![state("c000", record(Phase::Pending).revision("r9"))],
+        ..Plan::default()
+    };
+    for response in ["before the edit", "after the edit", "lost"] {
+        let mut rows = rows();
+        commit(&mut rows, &names(1), Phase::Complete, Instant::now());
+        let now = rows.due_at().unwrap();
+        let due = rows.due(now).remove(0);
+        let edit = |rows: &mut Rows| rows.commit(&queued, &edited, now, |_| (false, false));
+        match response {
+            "before the edit" => {
+                rows.wrote(due, Some(stored(9)), now);
+                edit(&mut rows);
+            }
+            "after the edit" => {
+                edit(&mut rows);
+                rows.wrote(due, Some(stored(9)), now);
+            }
+            _ => {
+                let held = json!({
+                    "metadata": {"name": "up-report-1", "uid": "u", "resourceVersion": "9"},
+                    "rows": json!(due.rows),
+                });
+                edit(&mut rows);
+                rows.failed(&due, now);
+                let meets = rows.due(now + Duration::from_secs(10)).remove(0);
+                let held = serde_json::from_value(held).unwrap();
+                rows.conflicted(&meets, Some(&held), true, now);
+            }
+        }
+        let mut hub = Hub::new(&["c000"], "Pending", false);
+        hub.settle(&mut rows, now + Duration::from_secs(10));
+        let row = &hub.rows["up-report-1"][0];
+        assert_eq!(row["phase"], "Complete", "{response}");
+        assert_eq!(row["toVersion"], *accepted, "{response}");
+    }
+}
+
 /// The report of two clusters as somebody else's write left it: the second one is blocked.
 fn late_report() -> Report {
     let late = json!({
@@ -363,11 +409,35 @@ fn a_rejected_report_that_is_deleted_is_forgotten() {
     let due = rows.due(now + Duration::from_secs(2)).remove(0);
     rows.refused(&due, &[1], true, "rows[1].reason: Too long", now);
     assert!(rows.refusal().is_some());
-    let now = hub.settle(&mut rows, now);
     let gone = json!({"metadata": {"name": "up-report-1", "uid": "u", "resourceVersion": "99"}, "rows": []});
     rows.observe(&serde_json::from_value(gone).unwrap(), true, true, now);
     hub.settle(&mut rows, now);
     assert_eq!(rows.refusal(), None);
+}
+
+/// The next leader would find its rows, also those of clusters that were dropped since.
+#[test]
+fn a_rejected_report_is_deleted_as_soon_as_the_rows_that_moved_from_it_are_written_elsewhere() {
+    let now = Instant::now();
+    let mut rows = rows();
+    let mut hub = Hub::new(&[], "", false);
+    commit(&mut rows, &names(3), Phase::Partial, now);
+    let now = hub.settle(&mut rows, now);
+    commit(&mut rows, &names(3)[..1], Phase::Complete, now);
+    let due = rows.due(now + Duration::from_secs(2)).remove(0);
+    rows.refused(&due, &[1], true, "rows[1].reason: Too long", now);
+    let soon = now + Duration::from_secs(4);
+    let mut due = rows.due(soon);
+    assert_eq!(due.len(), 1, "it is still needed");
+    let moved = due.remove(0);
+    assert_eq!((moved.shard, moved.rows.len()), (1, 3));
+    rows.wrote(moved, Some(stored(9)), soon);
+    let rejected = rows.due(soon).remove(0);
+    assert_eq!((rejected.shard, rejected.rows.len()), (0, 0));
+    rows.wrote(rejected, None, soon);
+    assert_eq!(rows.refusal(), None);
+    assert_eq!(rows.due_at(), None);
+    assert!(rows.is_settled());
 }
 
 /// The clusters of a report that the hub rejects have moved to another one, which cannot be written yet. Meanwhile
