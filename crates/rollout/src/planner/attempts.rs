@@ -457,12 +457,13 @@ fn revise(
         {
             return record;
         }
-        Phase::PreAction if same(Step::PreAction) => goes_on(Step::PreAction),
         // In a new attempt the work that is on its way would count as a leftover, which holds no slot.
         Phase::PreAction if may_be_on_its_way(cluster, &record) => return record,
+        Phase::PreAction if same(Step::PreAction) => goes_on(Step::PreAction),
         // What the cluster was given before may be over. It is queued again for the operators, which take a slot.
         Phase::Initialized | Phase::Partial
-            if policy.wants(Step::Operators) && has_just_ended(Step::Platform) =>
+            if (cluster.awaits_start() && record.succeeded(Stage::Platform))
+                || (policy.wants(Step::Operators) && has_just_ended(Step::Platform)) =>
         {
             return record;
         }
@@ -504,7 +505,8 @@ fn revise(
     })
 }
 
-/// The record, which tells the end of a step if its work names another start: in a new attempt that work would not be of the step.
+/// The record of a cluster that goes on with a step in a new attempt. It tells the end of the step if its work names another start:
+/// that work would not be of the step any more. A later step that was asked for, and of which there is no work, begins anew.
 fn with_end(cluster: &Cluster, mut record: Record, step: Step, now: DateTime<Utc>) -> Record {
     let work = work_with_evidence(cluster, &record, step);
     let ended = work.filter(|work| work.status == StepStatus::Succeeded);
@@ -512,6 +514,9 @@ fn with_end(cluster: &Cluster, mut record: Record, step: Step, now: DateTime<Utc
         && work.started != stage.started
     {
         succeed(stage, now);
+    }
+    for later in &mut record.stages[Stage::from(step).index() + 1..] {
+        *later = later.filter(|stage| stage.outcome.is_some());
     }
     record
 }

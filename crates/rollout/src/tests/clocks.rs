@@ -202,6 +202,56 @@ fn an_action_that_has_succeeded_is_not_repeated_by_an_edit_whatever_start_its_wo
     }
 }
 
+/// An edit does not concern the step before. The hub has not taken the next one in time.
+#[test]
+fn an_edit_gives_a_fresh_clock_to_a_step_that_was_asked_for_and_whose_work_is_not_there() {
+    let asked = || policy().pre_action().operators().timeouts(60, 60);
+    let backed_up = || {
+        let acted = work(0).succeeded();
+        fleet().cluster("a").work(Step::PreAction, acted)
+    };
+    let updated = || {
+        let updated = work(5).succeeded();
+        backed_up().work(Step::Platform, updated)
+    };
+    let before = |phase: Phase| record(phase).succeeded(Stage::PreAction, 0);
+    let partial = before(Phase::Partial).succeeded(Stage::Platform, 5);
+    let table: [(Step, FleetBuilder, Record); 2] = [
+        (
+            Step::Platform,
+            backed_up(),
+            before(Phase::PreAction).stage(Stage::Platform, 5).into(),
+        ),
+        (
+            Step::Operators,
+            updated(),
+            partial.stage(Stage::Operators, 10).into(),
+        ),
+    ];
+    let edits = [Step::Platform, Step::Operators, Step::PostAction];
+    for (step, works, record) in table {
+        for edited in edits.into_iter().filter(|edited| *edited >= step) {
+            let asked = || asked().edited("r2", &[edited]);
+            let late = works.clone().record(record.clone()).read(step, 100);
+            let plan = planned(100, asked(), late.clone());
+            let next = record_of(&plan, "a").clone();
+            assert_eq!((next.phase, &*next.attempt.revision), (record.phase, "r2"));
+            assert_eq!(next.stage(step.into()), None, "{edited:?}");
+            let plan = planned(101, asked(), works.clone().record(next));
+            assert_eq!(writes(&plan), [format!("create a/{step:?}")]);
+            let began = record_of(&plan, "a").stage(step.into()).copied();
+            assert_eq!(began.map(|stage| stage.started), Some(at(101)), "{edited:?}");
+            // What is on its way would not be known by its start any more.
+            for waits in [late.clone().busy(Busy::Starting), late.unsettled(step)] {
+                let plan = planned(100, asked(), waits);
+                let kept = record_of(&plan, "a");
+                assert_eq!((kept.phase, &kept.attempt), (record.phase, &record.attempt));
+                assert_eq!(kept.stages, record.stages);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_start_that_is_edited_later_neither_moves_the_deadline_nor_the_record() {
     for edited in [1_000_000, 90, -1_000_000] {

@@ -6,12 +6,15 @@ use api::names::Step;
 use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::facts::{Cluster, DEAF, End, Facts, Record, Row, Running, Upgrade, Version, version};
+use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Row, Running, Upgrade, Version, version};
 use super::memory::Straggler;
 use super::rule::Rule;
 
 /// How long before its creation a work may have begun, for whoever knows nothing but the work.
 const EARLY: TimeDelta = TimeDelta::minutes(1);
+
+/// A start that is further in the future than this is recorded as now.
+const AHEAD: TimeDelta = TimeDelta::minutes(1);
 
 /// What rows call a step.
 const fn word(step: Step) -> &'static str {
@@ -34,13 +37,15 @@ fn is_at_work(work: &Running, owner: &str, cluster: &str, row: &Row) -> bool {
 
 impl End {
     /// Whether a row that has this start tells of this step. A work that is created again keeps its start. If somebody deletes the
-    /// row as well, the next one has a start that is not long before that creation.
+    /// row as well, the next one has a start that is not long before that creation. A start that a clock which was ahead gave to a
+    /// work is recorded as the time at which whoever leads finds it, unless the step has begun anew in another revision since.
     fn has_start(&self, started: DateTime<Utc>) -> bool {
         let Some(named) = parse_rfc3339(&self.started) else {
             return false;
         };
         let earliest = parse_rfc3339(&self.created).map_or(named, |created| created - EARLY);
-        started == named || started == named.max(earliest)
+        let is_recorded_as_now = !self.is_replaced && earliest <= started && started + AHEAD < named;
+        started == named || started == named.max(earliest) || is_recorded_as_now
     }
 }
 
@@ -84,6 +89,12 @@ impl Upgrade {
             Step::Platform
         };
         self.end_of_row(cluster, step, row)
+    }
+
+    /// The same, if they reported it after a cluster was lost, and before something was sent.
+    pub(super) fn end_since(&self, cluster: &str, row: &Row, lost: Duration, sent: Duration) -> Option<&End> {
+        let end = self.last_end(cluster, row, sent);
+        end.filter(|end| lost < end.last && end.first <= sent)
     }
 
     /// Whether an edit at such a time has changed what is asked for of clusters. What is invalid asks for nothing.
@@ -151,6 +162,20 @@ impl Upgrade {
 }
 
 impl Facts {
+    /// A step begins in a revision. A row with its start does not tell of what was reported in another one.
+    pub(super) fn replace_ends(&mut self, (owner, cluster, work, revision, _): &Key) {
+        let Some(upgrade) = self.upgrades.get_mut(owner) else {
+            return;
+        };
+        let ends = upgrade.ends.iter_mut();
+        let others = ends.filter(|((name, step, of), _)| {
+            name == cluster && step.work_name(cluster) == *work && of != revision
+        });
+        for (_, end) in others {
+            end.is_replaced = true;
+        }
+    }
+
     /// The platform work of a cluster whose agents have reported the end of its update. If no row tells of that yet, this work
     /// alone tells it, also after an edit that leaves it as it is.
     pub(super) fn untold_update(&self, owner: &str, cluster: &str) -> Option<&Running> {
@@ -306,3 +331,6 @@ impl Facts {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -173,6 +173,8 @@ pub(super) struct End {
     /// The start that its work names, and when the hub created that work.
     pub started: String,
     pub created: String,
+    /// The step has begun in another revision since.
+    pub is_replaced: bool,
     /// When they first and last said so.
     pub first: Duration,
     pub last: Duration,

@@ -215,7 +215,11 @@ impl Upgrade {
         // A row from just before a start releases nothing for long. One that arrives after its upgrade was deleted
         // takes no slot: nothing starts any more, and the slots were released.
         let is_taken = sent.is_some() && !self.is_gone && row.is_under_way();
-        if is_taken && !self.finished.contains_key(name) {
+        // Nor does one of a cluster that is back, and whose agents had reported the end meanwhile: its work is about to be read.
+        let lost = self.dropped.get(name);
+        let end = lost.and_then(|lost| self.end_since(name, row, *lost, sent.unwrap_or(now)));
+        let has_ended = self.finished.contains_key(name) || end.is_some_and(|end| end.retry == row.retry);
+        if is_taken && !has_ended {
             self.flights.entry(name.to_owned()).or_insert(now);
         }
         if is_released {

@@ -69,8 +69,7 @@ impl Upgrade {
         let row = record.row().filter(|row| !row.is_newer)?;
         let mut later = record.phases.iter().filter(|(at, _)| lost < *at && *at <= sent);
         let is_held = holds_slot(record.phase_at(lost)) && later.all(|(_, phase)| holds_slot(phase));
-        let end = self.last_end(cluster, row, sent);
-        let has_ended = end.is_some_and(|end| lost < end.last && end.first <= sent);
+        let has_ended = self.end_since(cluster, row, lost, sent).is_some();
         (is_held && !has_ended && !self.finished.contains_key(cluster)).then_some(lost)
     }
 

@@ -331,6 +331,7 @@ impl Facts {
     /// not one that only had other labels or was not selected for a moment, and whose work still has that start. Nor one whose
     /// namespace was away while no creation met that.
     fn begins(&mut self, work: &Work) {
+        self.replace_ends(&work.key());
         let cluster = self.clusters.get(&work.cluster);
         let changed = cluster.map(|cluster| cluster.changed);
         let tried = self.tried.get(&(work.key(), work.started.clone()));
@@ -548,6 +549,7 @@ impl Facts {
                 target: work.target.clone(),
                 started: work.started.clone(),
                 created: created.to_owned(),
+                is_replaced: false,
                 first: now,
                 last: now,
             };

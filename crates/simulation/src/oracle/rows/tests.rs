@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::actor::Role;
-use crate::oracle::facts::Running;
+use crate::oracle::facts::{End, Generation, Running};
 
 const NOW: Duration = Duration::from_mins(5);
 
@@ -122,4 +122,31 @@ fn an_attempt_that_was_over_does_not_return_for_another_cause() {
         !may_write(&mut left(200), &[failed]),
         "it failed for another cause"
     );
+}
+
+#[test]
+fn a_row_takes_no_slot_for_a_cluster_whose_agents_have_reported_the_end_since_it_was_lost() {
+    let takes = |ended: u64, retry: &str| {
+        let at = Duration::from_secs(ended);
+        let end = End {
+            retry: retry.to_owned(),
+            first: at,
+            last: at,
+            ..End::default()
+        };
+        // Nothing follows the release.
+        let mut upgrade = Upgrade {
+            generations: vec![Generation::default()],
+            ..Upgrade::default()
+        };
+        upgrade.dropped.insert("c1".to_owned(), Duration::from_secs(10));
+        let step = ("c1".to_owned(), WorkStep::Platform, "r1".to_owned());
+        upgrade.ends.insert(step, end);
+        upgrade.note_row("c1", &row("Initialized", "r1"), Some(NOW), true, NOW);
+        upgrade.flights.contains_key("c1")
+    };
+    assert!(!takes(100, ""));
+    assert!(takes(5, ""), "that was an earlier update");
+    assert!(takes(301, ""), "the row was sent before");
+    assert!(takes(100, "again"), "that was another attempt");
 }

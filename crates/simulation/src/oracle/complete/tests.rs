@@ -1,0 +1,62 @@
+use super::*;
+
+/// The end of a step whose work was created at 00:05:28 and names this start.
+fn end(started: &str) -> End {
+    End {
+        started: started.to_owned(),
+        created: "2026-01-01T00:05:28Z".to_owned(),
+        ..End::default()
+    }
+}
+
+fn has(end: &End, started: &str) -> bool {
+    end.has_start(parse_rfc3339(started).unwrap())
+}
+
+#[test]
+fn a_row_may_tell_of_a_work_with_a_start_in_the_future_by_the_time_at_which_it_was_found() {
+    let named = "2026-01-01T01:05:28.192Z";
+    let found = "2026-01-01T00:08:43.840Z";
+    assert!(has(&end(named), named));
+    assert!(has(&end(named), found));
+    assert!(!has(&end(named), "2026-01-01T00:03:00Z"), "there was no work");
+    assert!(
+        !has(&end(named), "2026-01-01T01:05:00Z"),
+        "that is recorded as it is"
+    );
+    assert!(
+        !has(&end("2026-01-01T00:05:28Z"), found),
+        "it is not in the future"
+    );
+    let replaced = End {
+        is_replaced: true,
+        ..end(named)
+    };
+    assert!(has(&replaced, named));
+    assert!(!has(&replaced, found), "the step has begun anew");
+}
+
+#[test]
+fn a_step_that_begins_replaces_what_was_reported_of_it_in_other_revisions() {
+    let mut facts = Facts::default();
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    for (cluster, step, revision) in [
+        ("c1", Step::Platform, "r1"),
+        ("c1", Step::Platform, "r2"),
+        ("c1", Step::Operators, "r1"),
+        ("c2", Step::Platform, "r1"),
+    ] {
+        let attempt = (cluster.to_owned(), step, revision.to_owned());
+        upgrade.ends.insert(attempt, End::default());
+    }
+    let begun: Key = ["u", "c1", "c1-cluster-upgrade", "r2", ""]
+        .map(str::to_owned)
+        .into();
+    facts.replace_ends(&begun);
+    let ends = facts.upgrades["u"].ends.iter();
+    let replaced = ends.filter(|(_, end)| end.is_replaced);
+    let names: Vec<_> = replaced
+        .map(|((name, step, of), _)| (&**name, *step, &**of))
+        .collect();
+    assert_eq!(names, [("c1", Step::Platform, "r1")]);
+}
