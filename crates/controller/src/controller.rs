@@ -21,7 +21,7 @@ use crate::lease;
 use crate::metrics::Metrics;
 use crate::metrics::labels::WriteKind;
 use crate::reconcile;
-use crate::reconcile::result;
+use crate::reconcile::{result, storage};
 use crate::sources::Sources;
 use crate::state::context::{Context, State};
 use crate::state::schedule::MAX_SLEEP;
@@ -313,10 +313,16 @@ async fn write(
             job = context.queue.pop(cleans_up) => job,
         };
         let begun = clock::now();
+        let invalidated = context.freshness.invalidated();
         let (outcome, load) = carry_out_while_leading(&context, &client, &leadership, &job).await;
         let (limit, paused) = context.queue.ended(begun, load);
         context.metrics.set_write_limit(limit, paused);
         count(&context, &job, &outcome, clock::since(begun));
+        if let Some((kind, found, known)) = storage::older_storage(&job, &outcome)
+            && !invalidated.is_cancelled()
+        {
+            context.discard_all(kind, found, known);
+        }
         context.update(|state| result::record_result(&context, state, job, &outcome));
     }
 }

@@ -81,10 +81,10 @@ fn in_flight<'a, R: ClusterRow>(other: &UpgradeInput<'a, R>) -> impl Iterator<It
     // As long as the hub has the row of a cluster that was dropped, the next leader would go on there if it came back.
     let dropped = other.unreleased.iter().copied().filter(move |_| !is_deleting);
     starting.chain(other.unsettled.keys()).chain(dropped).chain(
-        // Until an end is written, the next leader would go on.
+        // Until an end is written, the next leader would go on. So would one of another release that can read a row.
         rows.filter(|(_, row)| {
             let mut records = [Some(row.record()), row.written()].into_iter().flatten();
-            records.any(|record| record.phase.is_at_work())
+            records.any(|record| record.may_be_at_work())
         })
         .map(|(cluster, _)| cluster),
     )
@@ -167,15 +167,16 @@ fn is_forbidden<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &str) -> bo
     known.is_some_and(|(backoff, record)| backoff.is_stuck(record))
 }
 
-/// What an upgrade holds on a cluster in flight. Without a valid spec, or if its post-action is blocked or its writes stay
-/// forbidden, it cannot continue until a human acts.
+/// What an upgrade holds on a cluster in flight. Without a valid spec, or if its row cannot be read, its post-action is blocked
+/// or its writes stay forbidden, it cannot continue until a human acts.
 fn at_work<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &Arc<str>) -> RivalHold {
+    let record = owner.record(cluster);
     let blocked = || {
-        let record = owner.record(cluster);
         record.is_some_and(|record| record.phase == Phase::PostAction && record.reason == Reason::WorkRefused)
             || owner.has_foreign(cluster, Step::PostAction)
     };
-    if blocked() || owner.in_force.is_none() || is_forbidden(owner, cluster) {
+    let is_unreadable = record.is_some_and(|record| record.unreadable);
+    if is_unreadable || blocked() || owner.in_force.is_none() || is_forbidden(owner, cluster) {
         RivalHold::Stuck
     } else {
         RivalHold::Active

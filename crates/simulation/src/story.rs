@@ -11,6 +11,7 @@ use crate::fault::{Faults, Occasion};
 use crate::options::Options;
 use crate::oracle::Rule;
 use crate::run::{Outcome, run};
+use crate::sweep::attempt;
 use crate::trace::Trace;
 
 /// A story.
@@ -48,7 +49,8 @@ impl Story {
     }
 
     fn violates(&self) -> Result<bool> {
-        let outcome = self.play(Trace::default())?;
+        let faults = Faults::Only(self.faults.clone());
+        let outcome = attempt(&self.options, &faults, Trace::default())?;
         Ok(outcome
             .violations
             .iter()
@@ -60,7 +62,7 @@ impl Story {
 /// `None` if the faults alone do not repeat the violation.
 ///
 /// # Errors
-/// The simulated world cannot be built.
+/// The simulated world of the run cannot be built with these faults alone.
 pub fn shrink(options: &Options, outcome: &Outcome, rule: Rule) -> Result<Option<Story>> {
     let mut story = Story {
         about: String::new(),
@@ -71,31 +73,36 @@ pub fn shrink(options: &Options, outcome: &Outcome, rule: Rule) -> Result<Option
     if !story.violates()? {
         return Ok(None);
     }
-    fewer_faults(&mut story)?;
-    smaller_world(&mut story)?;
-    fewer_faults(&mut story)?;
+    reduce(&mut story, Story::violates);
     Ok(Some(story))
 }
 
+/// Leaves out whatever a story does not need. A smaller world that cannot be built, or whose run panics, shows nothing.
+fn reduce(story: &mut Story, run: impl Fn(&Story) -> Result<bool>) {
+    let violates = |smaller: &Story| run(smaller).unwrap_or(false);
+    fewer_faults(story, violates);
+    smaller_world(story, violates);
+    fewer_faults(story, violates);
+}
+
 /// Leaves faults out, first many at once, then one by one.
-fn fewer_faults(story: &mut Story) -> Result<()> {
+fn fewer_faults(story: &mut Story, violates: impl Fn(&Story) -> bool) {
     let mut size = story.faults.len().div_ceil(2);
     while size > 0 {
         let all: Vec<Occasion> = story.faults.iter().cloned().collect();
         for part in all.chunks(size) {
             let mut shorter = story.clone();
             shorter.faults.retain(|fault| !part.contains(fault));
-            if shorter.violates()? {
+            if violates(&shorter) {
                 *story = shorter;
             }
         }
         size = if size == 1 { 0 } else { size.div_ceil(2) };
     }
-    Ok(())
 }
 
 /// Tries smaller sizes and times, one after the other.
-fn smaller_world(story: &mut Story) -> Result<()> {
+fn smaller_world(story: &mut Story, violates: impl Fn(&Story) -> bool) {
     const CHANGES: [fn(&mut Options); 15] = [
         |options| options.newer_build = false,
         |options| options.small_pages = false,
@@ -117,11 +124,13 @@ fn smaller_world(story: &mut Story) -> Result<()> {
         loop {
             let mut smaller = story.clone();
             change(&mut smaller.options);
-            if smaller.options == story.options || !smaller.violates()? {
+            if smaller.options == story.options || !violates(&smaller) {
                 break;
             }
             *story = smaller;
         }
     }
-    Ok(())
 }
+
+#[cfg(test)]
+mod tests;

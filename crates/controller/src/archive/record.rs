@@ -42,7 +42,7 @@ pub struct Archive {
     /// Clusters that have a record but have left the selection. When such a cluster is deleted, its record is
     /// removed too.
     pub(super) left: Vec<Arc<str>>,
-    /// Clusters on which the upgrade is at work by a row, with the number of that report.
+    /// Clusters on which the upgrade is at work by a row, or may be, with the number of that report.
     at_work: Vec<(usize, Arc<str>)>,
     /// The object and its reports must be read from the hub.
     pub(super) wanted: bool,
@@ -133,7 +133,7 @@ impl Archive {
             }
             shard.unfinished |= !row.is_finished(revision);
             let mut records = std::iter::once(&row.record).chain(&row.written);
-            if records.any(|record| record.phase.is_at_work()) {
+            if records.any(|record| record.may_be_at_work()) {
                 at_work.push((row.shard(), Arc::clone(name)));
             }
         }
@@ -219,11 +219,14 @@ impl Archive {
         );
         self.at_work.retain(|(number, _)| *number != shard);
         if let Some(report) = report {
-            for row in report.rows.rows.iter().filter_map(|row| row.row.as_ref().ok()) {
-                let cluster = || Arc::from(row.cluster.as_str());
-                self.left.extend(row.left_selection.then(cluster));
-                // The records that were proven outweigh a late report.
-                let is_at_work = !late && row.phase.is_at_work();
+            for stored in &report.rows.rows {
+                let Some(cluster) = stored.cluster() else { continue };
+                let cluster = || Arc::<str>::from(cluster);
+                let row = stored.row.as_ref().ok();
+                let has_left = row.is_some_and(|row| row.left_selection);
+                self.left.extend(has_left.then(cluster));
+                // A row that cannot be read may say so. The records that were proven outweigh a late report.
+                let is_at_work = !late && row.is_none_or(|row| is_stand_in(row) || row.phase.is_at_work());
                 self.at_work.extend(is_at_work.then(|| (shard, cluster())));
             }
         }

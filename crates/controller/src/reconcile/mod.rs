@@ -24,6 +24,7 @@ mod request;
 mod resolve;
 pub mod restore;
 pub mod result;
+pub mod storage;
 
 use std::time::Instant;
 

@@ -577,7 +577,7 @@ pub(crate) fn version(upgrade: &Upgrade) -> u64 {
     version_of(&upgrade.metadata)
 }
 
-fn version_of(meta: &ObjectMeta) -> u64 {
+pub(crate) fn version_of(meta: &ObjectMeta) -> u64 {
     let version = meta.resource_version.as_deref();
     version.and_then(|text| text.parse().ok()).unwrap_or(0)
 }

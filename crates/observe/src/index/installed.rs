@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use api::names::Step;
 use api::report::{Outcome, ReportRow, Stage};
 use api::views::Report;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::is_newer;
 
-use super::Index;
 use super::cluster::ClusterView;
+use super::work::WorkView;
+use super::{ClusterWorks, Index};
 
 /// How old the success in a row may be, or feedback if there is a claim. A claim follows within minutes; if it still shows the old version after this
 /// time, somebody has taken the cluster back.
@@ -30,6 +32,8 @@ pub(super) struct InstalledVersion {
     id: Option<Arc<str>>,
     /// When the cluster was known to run it.
     at: DateTime<Utc>,
+    /// The claim shows it at present, or something newer.
+    shown: bool,
     /// The claim has followed since, or shows something else, or the cluster was installed anew: the entry says no
     /// more than that earlier rows prove nothing.
     over: bool,
@@ -44,8 +48,19 @@ impl InstalledVersion {
         claim.is_empty() || (follows && is_newer(&self.version, claim))
     }
 
-    /// Compares the version with what the cluster's ManagedCluster shows now.
-    fn compare(&mut self, cluster: &ClusterView) {
+    /// True as long as the cluster's platform work is there and reports the version.
+    fn is_reported(&self, cluster: &ClusterView, work: Option<&WorkView>) -> bool {
+        work.is_some_and(|work| {
+            work.cluster_version == self.version
+                && !work.unconfirmed
+                && !work.work.vanished
+                && !work.is_older_than(cluster.created)
+        })
+    }
+
+    /// Compares the version with what the cluster's ManagedCluster shows now. No claim ends a version that a work reports: what
+    /// the claim shows when that goes counts.
+    fn compare(&mut self, cluster: &ClusterView, work: Option<&WorkView>) {
         let id = cluster.id.as_ref().map(|id| &id.text);
         // Where nothing tells what it showed before, the first claim counts as late, and not as a version to which somebody
         // has taken the cluster back.
@@ -58,7 +73,9 @@ impl InstalledVersion {
             || cluster
                 .created
                 .is_some_and(|created| created > self.at + MAX_CLOCK_ERROR);
-        self.over |= another || !self.outdates(&cluster.version);
+        let is_past = self.shown || !self.outdates(&cluster.version);
+        self.over |= another || (is_past && !self.is_reported(cluster, work));
+        self.shown = !cluster.version.is_empty() && !is_newer(&self.version, &cluster.version);
         if !self.over && !cluster.version.is_empty() {
             self.claimed = Some(Arc::clone(&cluster.version));
         }
@@ -77,7 +94,7 @@ impl Index {
             .get(cluster)
             .is_some_and(|view| !view.version.is_empty());
         let counts = |installed: &&InstalledVersion| {
-            !(installed.over || claims && installed.at + MAX_CLAIM_DELAY <= now)
+            !(installed.over || installed.shown || claims && installed.at + MAX_CLAIM_DELAY <= now)
         };
         let known = self.installed.get(cluster).filter(counts);
         known.map(|installed| &installed.version)
@@ -102,6 +119,7 @@ impl Index {
                 claimed: Some(self.pool.share(&row.from_version)),
                 id: None,
                 at,
+                shown: false,
                 over,
             };
             let cluster = self.clusters.get(row.cluster.as_str());
@@ -109,7 +127,10 @@ impl Index {
                 || Arc::from(row.cluster.as_str()),
                 |cluster| Arc::clone(&cluster.name),
             );
-            let known = self.installed.get(&name).is_some_and(|known| !known.over);
+            let known = self
+                .installed
+                .get(&name)
+                .is_some_and(|known| !(known.over || known.shown));
             let installed = self.compared(&name, installed);
             // What proves nothing does not replace what does.
             if !(installed.over && known) {
@@ -126,6 +147,7 @@ impl Index {
             claimed: known.map(|cluster| Arc::clone(&cluster.version)),
             id: None,
             at,
+            shown: false,
             over: false,
         };
         let installed = self.compared(cluster, installed);
@@ -134,7 +156,7 @@ impl Index {
 
     fn compared(&self, name: &str, mut installed: InstalledVersion) -> InstalledVersion {
         if let Some(cluster) = self.clusters.get(name) {
-            installed.compare(cluster);
+            installed.compare(cluster, platform_work(self.works.get(name)));
         }
         installed
     }
@@ -142,9 +164,13 @@ impl Index {
     /// Compares what is remembered of a cluster with its ManagedCluster, which has changed.
     pub(super) fn compare_installed(&mut self, cluster: &str) {
         if let (Some(view), Some(installed)) = (self.clusters.get(cluster), self.installed.get_mut(cluster)) {
-            installed.compare(view);
+            installed.compare(view, platform_work(self.works.get(cluster)));
         }
     }
+}
+
+fn platform_work(works: Option<&ClusterWorks>) -> Option<&WorkView> {
+    works?[Step::Platform.index()].as_deref()
 }
 
 /// When the platform step of a row succeeded.

@@ -4,6 +4,7 @@ use rollout::{Cluster, Fleet, Record, StepWork};
 use super::*;
 use crate::fixture::{NEW, OLD, TestUpgrade, upgrade};
 use crate::index::{Change, Index};
+use crate::record::unreadable_record;
 use crate::testing::{finished, index, work};
 use crate::writes::{Backoff, Forbidden, RunningWrites};
 
@@ -352,6 +353,25 @@ fn an_upgrade_at_work_holds_its_cluster_whatever_its_age() {
             Some(RivalHold::Active),
             "no record yet"
         );
+    }
+}
+
+/// A leader of the release that wrote the row may go on.
+#[test]
+fn an_upgrade_whose_row_cannot_be_read_holds_its_cluster_whatever_its_age() {
+    let unreadable = || unreadable_record("phase \"Advancing\" is unknown", None);
+    for created in [OLD, NEW] {
+        for step in [None, Some(Step::Platform)] {
+            let hold = rival(created, unreadable(), step).0;
+            assert_eq!(hold, Some(RivalHold::Stuck), "{created} {step:?}");
+        }
+        let mut index = index(&["c1"]);
+        let entry = upgrade("mine", &["c1"], &index);
+        let mut other = upgrade("other", &["c1"], &index).created(created);
+        other.note("c1", unreadable());
+        other.is_deleting = true;
+        let cluster = one(&observed(&entry, &[other], &mut index), "c1");
+        assert_eq!(cluster.rival, None, "its next leader would only delete");
     }
 }
 

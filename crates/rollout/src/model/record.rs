@@ -125,6 +125,12 @@ impl Record {
         self.attempt == other.attempt && both.all(|(own, other)| own.started == other.started)
     }
 
+    /// True when the upgrade is at work on the cluster, or may be: a row that cannot be read may say so.
+    #[must_use]
+    pub const fn may_be_at_work(&self) -> bool {
+        self.unreadable || self.phase.is_at_work()
+    }
+
     /// True when the stage succeeded.
     #[must_use]
     pub fn succeeded(&self, stage: Stage) -> bool {

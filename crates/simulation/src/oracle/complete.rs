@@ -4,17 +4,12 @@ use std::time::Duration;
 
 use api::names::Step;
 use api::time::parse_rfc3339;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
+use super::clocks::{EARLY, is_recorded_as_now};
 use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Row, Running, Upgrade, Version, version};
 use super::memory::Straggler;
 use super::rule::Rule;
-
-/// How long before its creation a work may have begun, for whoever knows nothing but the work.
-const EARLY: TimeDelta = TimeDelta::minutes(1);
-
-/// A start that is further in the future than this is recorded as now.
-const AHEAD: TimeDelta = TimeDelta::minutes(1);
 
 /// What rows call a step.
 const fn word(step: Step) -> &'static str {
@@ -44,8 +39,8 @@ impl End {
             return false;
         };
         let earliest = parse_rfc3339(&self.created).map_or(named, |created| created - EARLY);
-        let is_recorded_as_now = !self.is_replaced && earliest <= started && started + AHEAD < named;
-        started == named || started == named.max(earliest) || is_recorded_as_now
+        let is_found = !self.is_replaced && is_recorded_as_now(named, earliest, started);
+        started == named || started == named.max(earliest) || is_found
     }
 }
 
@@ -83,12 +78,15 @@ impl Upgrade {
 
     /// What they have reported of the last of these steps.
     pub(super) fn last_end(&self, cluster: &str, row: &Row, sent: Duration) -> Option<&End> {
-        let step = if self.wants_operators(sent) && !row.has_left {
+        self.end_of_row(cluster, self.last_step(row, sent), row)
+    }
+
+    fn last_step(&self, row: &Row, sent: Duration) -> Step {
+        if self.wants_operators(sent) && !row.has_left {
             Step::Operators
         } else {
             Step::Platform
-        };
-        self.end_of_row(cluster, step, row)
+        }
     }
 
     /// The same, if they reported it after a cluster was lost, and before something was sent.
@@ -174,6 +172,25 @@ impl Facts {
         for (_, end) in others {
             end.is_replaced = true;
         }
+    }
+
+    /// Whether a row says that an attempt is under way whose end the hub's own work shows. If the cluster was lost since that end
+    /// and is back, it is taken for the same one: its work is about to be read, which shows that it holds no slot.
+    pub(super) fn is_over_by_work(&self, owner: &str, cluster: &str, row: &Row) -> bool {
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get(owner).filter(|_| row.is_under_way()) else {
+            return false;
+        };
+        let end = upgrade.last_end(cluster, row, sent);
+        let Some(end) = end.filter(|end| end.retry == row.retry && end.first <= sent) else {
+            return false;
+        };
+        let name = upgrade.last_step(row, sent).work_name(cluster);
+        let mut works = self.works.iter();
+        works.any(|(uid, work)| {
+            let is_of_it = work.owner == owner && work.name == name && work.started == end.started;
+            is_of_it && !work.goes_on && !self.deleters.contains_key(uid)
+        })
     }
 
     /// The platform work of a cluster whose agents have reported the end of its update. If no row tells of that yet, this work
@@ -288,6 +305,24 @@ impl Facts {
         let has_led = |name: &str| self.claims.iter().any(|(at, who)| *at <= since && who == name);
         let mut leaders = self.claims.iter().filter(|(_, who)| !who.is_empty());
         leaders.any(|(at, who)| since < *at && *at < until && !has_led(who) && is_late(*at))
+    }
+
+    /// The row of a cluster that is complete may name another version than before, if the cluster runs that one or has done so.
+    pub(super) fn judge_version(&mut self, name: &str, row: &Row, is_renamed: bool) {
+        if row.phase != "Complete" || row.to.is_empty() || !is_renamed {
+            return;
+        }
+        let target = version(&row.to);
+        let ran = self.clusters.get(name).is_none_or(|cluster| {
+            let mut claims = cluster.versions.iter();
+            cluster.done.contains_key(&row.to) || claims.any(|(_, claim)| Some(*claim) >= target)
+        });
+        self.check(Rule::Complete, ran, || {
+            format!(
+                "{name} is complete, and has never reported the end of its update to {}",
+                row.to
+            )
+        });
     }
 
     /// The controller says that a cluster is complete.

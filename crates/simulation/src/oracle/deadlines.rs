@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use api::names::Step;
 use api::time::parse_rfc3339;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 
-use super::clocks::{CLOCK_JUMPS, wall};
-use super::facts::{Facts, Key, Record, Row, Upgrade, version};
+use super::clocks::{CLOCK_JUMPS, EARLY, is_recorded_as_now, wall};
+use super::facts::{Facts, Key, Record, Row, Running, Upgrade, version};
 use super::rule::Rule;
 use super::works::Work;
 use crate::actor::Role;
@@ -100,7 +100,7 @@ impl Facts {
             work.owner == owner
                 && work.name == key.2
                 && (work.revision != row.revision || work.retry != row.retry)
-                && (recorded.is_none() || parse_rfc3339(&work.started) != recorded)
+                && recorded.is_none_or(|recorded| !self.is_kept(work, row, recorded))
         });
         let is_only_announced = !self.created.contains_key(&key) && !self.goes_on(owner, name, row);
         if row.phase == "Blocked" && step.is_none() && is_only_announced {
@@ -126,7 +126,7 @@ impl Facts {
                 && work.revision != row.revision
                 && work.retry == row.retry
                 && work.target == row.to
-                && parse_rfc3339(&work.started) == Some(started)
+                && self.is_kept(work, row, started)
         })?;
         let earlier = Row {
             revision: work.revision.clone(),
@@ -136,6 +136,38 @@ impl Facts {
         self.began
             .get(&key(owner, name, Step::Platform, &earlier))
             .copied()
+    }
+
+    /// Whether a row with this start may tell of a platform work.
+    fn may_have_start(&self, work: &Running, started: DateTime<Utc>) -> bool {
+        let Some(named) = parse_rfc3339(&work.started) else {
+            return false;
+        };
+        let key = (
+            work.owner.clone(),
+            work.cluster.clone(),
+            work.name.clone(),
+            work.revision.clone(),
+            work.retry.clone(),
+        );
+        let began = self.began.get(&key).copied().unwrap_or_default();
+        named == started || is_recorded_as_now(named, wall(began) - EARLY, started)
+    }
+
+    /// Whether a row with this start goes on with a work of another attempt. If the work does not name that start, the row asks for
+    /// the same as the work, and the row of that attempt has the same start, if there is one. A change in place begins anew.
+    fn is_kept(&self, work: &Running, row: &Row, started: DateTime<Utc>) -> bool {
+        if parse_rfc3339(&work.started) == Some(started) {
+            return true;
+        }
+        let upgrade = self.upgrades.get(&work.owner);
+        let record = upgrade.and_then(|upgrade| upgrade.records.get(&work.cluster));
+        let before = record.and_then(|record| record.row_for(&work.revision)?.step("Platform"));
+        let told = before.and_then(|step| parse_rfc3339(&step.started));
+        work.target == row.to
+            && work.retry == row.retry
+            && told.is_none_or(|told| told == started)
+            && self.may_have_start(work, started)
     }
 
     /// Whether somebody else had deleted the work that this one replaces before any row told of it. Whoever leads since cannot know
@@ -237,8 +269,9 @@ impl Facts {
         Some(began.max(counts) + limit + self.tolerance)
     }
 
-    /// The start of the platform step that both a row and its work name, in a run in which clocks jump. A step that begins while a
-    /// clock is ahead gets a start in the future, and a start that was recorded is not moved when the clock is right again.
+    /// The start of the platform step that a row has for its work, in a run in which clocks jump. A step that begins while a clock
+    /// is ahead gets a start in the future, and a start that was recorded is not moved when the clock is right again. If it was not
+    /// recorded before that, the row has the time at which the work was found.
     fn recorded_start(&self, uid: &str, name: &str, row: &Row) -> Option<Duration> {
         if self.tolerance < CLOCK_JUMPS {
             return None;
@@ -247,10 +280,13 @@ impl Facts {
             .step("Platform")
             .and_then(|step| parse_rfc3339(&step.started))?;
         let platform = Step::Platform.work_name(name);
-        let is_named = self.works.values().any(|work| {
-            work.owner == uid && work.name == platform && parse_rfc3339(&work.started) == Some(started)
-        });
+        let mut works = self.works.values();
+        let is_told = works
+            .any(|work| work.owner == uid && work.name == platform && self.may_have_start(work, started));
         let since = (started - crate::time::begin()).to_std().ok();
-        since.filter(|_| is_named)
+        since.filter(|_| is_told)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -199,8 +199,9 @@ impl Facts {
 }
 
 impl Upgrade {
-    /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did and the
-    /// cluster is there. `goes_on`: whether a work of this attempt goes on that holds a slot, by what was known then.
+    /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did, the
+    /// cluster is there, and no work shows that what is under way by the row is over. `goes_on`: whether a work of this attempt
+    /// goes on that holds a slot, by what was known then.
     fn note_row(&mut self, name: &str, row: &Row, sent: Option<Duration>, goes_on: bool, now: Duration) {
         // What a row says of an end releases no slot: only agents know of it.
         let is_released = match row.phase.as_str() {
@@ -507,11 +508,13 @@ impl Facts {
         let changed = cluster.map_or(Duration::ZERO, |cluster| cluster.changed);
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
         let goes_on = self.is_known_to_go_on(owner, name, row);
+        let is_over = self.is_over_by_work(owner, name, row);
         let falls_back = by_controller && self.falls_back(owner, name, row);
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };
         let record = upgrade.records.entry(name.to_owned()).or_default();
+        let is_renamed = record.row().is_some_and(|was| was.to != row.to);
         // A cluster that was away may begin anew. One that falls back may wait for the same attempt again when it is back.
         let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
         let is_changed = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
@@ -529,10 +532,10 @@ impl Facts {
         let is_news = record.row() != Some(row);
         let was = record.row().map(|row| (row.phase.clone(), row.attempt()));
         let attempt = row.attempt();
-        // A row that was under way long before may tell of a start that never happened.
+        // A row that was under way long before may tell of a start that never happened. The next one may follow what it says.
         if by_controller && !is_late {
             record.supersede(&attempt, is_new);
-        } else if falls_back {
+        } else if by_controller && is_new {
             record.superseded.clear();
         }
         record.before.push(row.clone());
@@ -543,7 +546,7 @@ impl Facts {
         let is_edited = record.is_edited;
         // A row that the hub rejects stays as it was.
         if is_news {
-            let sent = by_controller.then_some(sent).filter(|_| is_there);
+            let sent = by_controller.then_some(sent).filter(|_| is_there && !is_over);
             upgrade.note_row(name, row, sent, goes_on, now);
         }
         if is_edited && !by_controller {
@@ -571,6 +574,7 @@ impl Facts {
             });
             if !is_edited {
                 self.judge_end(owner, name, row, was.as_ref());
+                self.judge_version(name, row, is_renamed);
             }
         }
     }

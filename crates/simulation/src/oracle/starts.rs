@@ -294,11 +294,14 @@ impl Facts {
         }
     }
 
-    /// Another upgrade that was at work on the cluster when the start was sent.
+    /// Another upgrade that was at work on the cluster when the start was sent, if only by a row that nobody else has written.
     fn at_work(&self, work: &Work, sent: Duration) -> Option<String> {
+        let name = &work.cluster;
         let rival = self.upgrades.iter().find(|(uid, other)| {
-            let since = other.flights.get(&work.cluster);
-            **uid != work.uid && !other.is_gone && since.is_some_and(|since| *since <= sent)
+            let record = other.records.get(name).filter(|record| !record.is_edited);
+            let kept = record.and_then(|_| other.kept_by_row(name, sent));
+            let mut since = other.flights.get(name).copied().into_iter().chain(kept);
+            **uid != work.uid && !other.is_gone && since.any(|since| since <= sent)
         });
         rival.map(|(_, rival)| rival.key.clone())
     }

@@ -72,6 +72,21 @@ fn a_finished_upgrade_holds_clusters_on_which_it_is_at_work_by_its_rows_until_it
 }
 
 #[test]
+fn a_finished_upgrade_holds_clusters_whose_rows_cannot_be_read() {
+    let unreadable = report(3, &[row("c1", "Advancing"), row("c2", "Complete")]);
+    let context = led_with_an_older_one(unreadable);
+    assert_eq!(held(&context), [true, false]);
+    let end = ended(4);
+    assert!(wakes(&context, |state| state.observe_report(
+        &end,
+        false,
+        true,
+        Utc::now()
+    )));
+    assert_eq!(held(&context), [false, false]);
+}
+
+#[test]
 fn a_late_report_of_a_finished_upgrade_holds_no_cluster() {
     let context = led_with_an_older_one(complete());
     assert!(wanted(&context).is_empty());

@@ -304,6 +304,27 @@ async fn versions_that_go_back_restart_the_view_of_a_leader() {
     controller.end().await;
 }
 
+/// No watch breaks, so nothing else is listed.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_meets_an_older_storage_restarts_the_view_of_a_leader() {
+    let hub = Hub::default();
+    hub.put(CLUSTERS, cluster("c1"));
+    for _ in 0..100 {
+        hub.edit(CLUSTERS, "", "c1", |_| {});
+    }
+    hub.put(UPGRADES, upgrade(&["c1", "c2"]));
+    let controller = Controller::alone(&hub);
+    controller.works(&["c1"]).await;
+    sleep(Duration::from_secs(10)).await;
+    let lists = hub.count("LIST", UPGRADES);
+    hub.go_back(20);
+    hub.fault("PATCH managedclustersupgrades", Some(Fault::Refuse(409, 0)));
+    hub.put(CLUSTERS, cluster("c2"));
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(hub.count("LIST", UPGRADES), lists + 1);
+    controller.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_idle_leader_only_renews_its_lease_and_watches() {
     let hub = hub();

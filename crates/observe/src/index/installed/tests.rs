@@ -87,6 +87,62 @@ fn a_claim_that_is_newer_than_the_feedback_counts() {
 }
 
 #[test]
+fn no_claim_ends_a_version_that_a_work_goes_on_reporting() {
+    for claim in ["4.14.8", "4.14.13", "4.14.15"] {
+        let mut index = known("4.14.9");
+        index.work(&Change::Applied(reported("4.14.13", 5)), now());
+        index.cluster(&Change::Applied(claimed("a", claim)));
+        let later = "2026-05-28T12:30:00Z";
+        index.note_rows(&report("4.14.9", "4.14.13", "Succeeded", later), now());
+        index.cluster(&Change::Applied(claimed("a", "4.14.9")));
+        index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+        assert_eq!(installed(&index), Some("4.14.13"), "{claim} for a while");
+        index.cluster(&Change::Applied(claimed("a", "4.14.8")));
+        assert_eq!(installed(&index), None, "somebody has taken the cluster back");
+    }
+}
+
+#[test]
+fn a_claim_that_shows_the_version_when_its_work_goes_counts_from_then_on() {
+    for claim in ["4.14.13", "4.14.15"] {
+        let mut index = known("4.14.9");
+        index.work(&Change::Applied(reported("4.14.13", 5)), now());
+        index.cluster(&Change::Applied(claimed("a", claim)));
+        assert_eq!(installed(&index), None, "{claim}");
+        index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+        for later in [claim, "", "4.14.9"] {
+            index.cluster(&Change::Applied(claimed("a", later)));
+            assert_eq!(installed(&index), None, "{claim}, then {later:?}");
+        }
+    }
+}
+
+#[test]
+fn a_claim_ends_a_version_that_only_a_work_of_an_earlier_life_reports() {
+    let mut index = known("");
+    index.cluster(&Change::Applied(identified("4.14.9", "first")));
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    assert_eq!(installed(&index), Some("4.14.13"));
+    index.cluster(&Change::Applied(identified("4.14.9", "second")));
+    assert_eq!(installed(&index), None, "installed anew");
+
+    let created = |at: &str| serde_json::from_value(json!(at)).unwrap();
+    let registered = |claim| {
+        let mut cluster = claimed("a", claim);
+        cluster.metadata.creation_timestamp = created("2026-05-28T11:30:00Z");
+        cluster
+    };
+    let mut index = known("");
+    index.cluster(&Change::Applied(registered("4.14.9")));
+    let mut former = reported("4.14.13", 5);
+    former.metadata.creation_timestamp = created(TODAY);
+    index.listed_work(&former, now());
+    assert_eq!(installed(&index), Some("4.14.13"), "the claim may be late");
+    index.cluster(&Change::Applied(registered("4.14.8")));
+    assert_eq!(installed(&index), None, "registered anew");
+}
+
+#[test]
 fn a_version_that_is_reported_before_its_cluster_is_known_is_compared_with_the_first_claim() {
     let mut index = index(&[]);
     index.listed_work(&reported("4.14.13", 5), now());

@@ -100,6 +100,22 @@ fn a_cluster_that_left_while_it_was_queued_again_falls_back_to_the_attempt_of_it
 }
 
 #[test]
+fn a_row_that_a_cluster_got_late_when_it_was_just_back_is_written_again_long_after() {
+    let mut facts = left(30);
+    facts.works.clear();
+    facts.now = NOW + Duration::from_secs(10);
+    assert!(may_write(&mut facts, &[row("Failed", "r1")]));
+    facts.now = NOW + Duration::from_secs(100);
+    facts.sender.as_mut().unwrap().at = facts.now;
+    assert!(may_write(&mut facts, &[row("Failed", "r1")]));
+    // It was not back just before.
+    let mut facts = left(200);
+    facts.works.clear();
+    facts.now = NOW + Duration::from_secs(10);
+    assert!(!may_write(&mut facts, &[row("Failed", "r1")]));
+}
+
+#[test]
 fn an_attempt_that_was_over_does_not_return_for_another_cause() {
     let ended = || [row("Failed", "r1")];
     let mut facts = left(200);
@@ -122,6 +138,49 @@ fn an_attempt_that_was_over_does_not_return_for_another_cause() {
         !may_write(&mut left(200), &[failed]),
         "it failed for another cause"
     );
+}
+
+/// Whether a row that says that an update goes on takes a slot. Agents had reported the end before the cluster was lost and back.
+fn takes_slot(change: impl FnOnce(&mut Facts)) -> bool {
+    let mut facts = left(10);
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    // Nothing follows the update.
+    upgrade.generations = vec![Generation::default()];
+    upgrade.records.clear();
+    let step = ("c1".to_owned(), WorkStep::Platform, "r1".to_owned());
+    upgrade.ends.insert(step, End::default());
+    change(&mut facts);
+    facts.row("u", "c1", &row("Partial", "r1"));
+    facts.upgrades["u"].flights.contains_key("c1")
+}
+
+fn work(facts: &mut Facts) -> &mut Running {
+    facts.works.get_mut("w").unwrap()
+}
+
+#[test]
+fn a_row_takes_no_slot_while_the_work_of_its_attempt_shows_the_end() {
+    assert!(!takes_slot(|_| ()));
+    assert!(takes_slot(|facts| work(facts).goes_on = true), "it goes on again");
+    assert!(takes_slot(|facts| facts.works.clear()), "it is gone");
+    assert!(
+        takes_slot(|facts| "later".clone_into(&mut work(facts).started)),
+        "that is another one"
+    );
+    let is_deleted = |facts: &mut Facts| {
+        facts.deleters.insert("w".to_owned(), (NOW, None));
+    };
+    assert!(takes_slot(is_deleted), "it is being deleted");
+    let is_retried = |facts: &mut Facts| {
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        "again".clone_into(&mut upgrade.ends.values_mut().next().unwrap().retry);
+    };
+    assert!(takes_slot(is_retried), "that was another attempt");
+    let is_late = |facts: &mut Facts| {
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.ends.values_mut().next().unwrap().first = NOW + Duration::from_secs(1);
+    };
+    assert!(takes_slot(is_late), "the row was sent before");
 }
 
 #[test]
@@ -149,4 +208,28 @@ fn a_row_takes_no_slot_for_a_cluster_whose_agents_have_reported_the_end_since_it
     assert!(takes(5, ""), "that was an earlier update");
     assert!(takes(301, ""), "the row was sent before");
     assert!(takes(100, "again"), "that was another attempt");
+}
+
+#[test]
+fn a_row_that_stays_complete_names_no_version_that_its_cluster_never_ran() {
+    let may_name = |after: &str, claimed: Option<(u64, u64, u64)>| {
+        let complete = |to: &str| Row {
+            to: to.to_owned(),
+            ..row("Complete", "r2")
+        };
+        let mut facts = left(200);
+        record(&mut facts).before = vec![complete("4.14.12")];
+        let cluster = facts.cluster("c1");
+        cluster.done.insert("4.14.12".to_owned(), NOW);
+        cluster.versions = claimed.into_iter().map(|claim| (NOW, claim)).collect();
+        for to in [after, "4.14.12"] {
+            facts.row("u", "c1", &complete(to));
+        }
+        facts.violations.is_empty()
+    };
+    assert!(may_name("4.14.12", None));
+    assert!(!may_name("4.14.13", None));
+    assert!(!may_name("4.14.13", Some((4, 14, 12))));
+    assert!(may_name("4.14.13", Some((4, 14, 14))), "it runs a newer one");
+    assert!(may_name("", None), "nobody knows it any more");
 }

@@ -136,3 +136,46 @@ fn a_cluster_that_begins_anew_after_it_was_dropped_needs_a_slot() {
     let again = started(Step::PreAction, "r2", "a");
     assert_eq!(violated(facts, &again), [Rule::Concurrency]);
 }
+
+/// The rules that the start of an upgrade violates in a cluster that another one has lost, and of which that one has this record.
+fn started_beside(lost: u64, record: Record) -> Vec<Rule> {
+    let mut facts = Facts {
+        now: Duration::from_secs(100),
+        ..Facts::default()
+    };
+    facts.cluster("c1").is_there = true;
+    let rival = facts.upgrades.entry("rival".to_owned()).or_default();
+    rival.dropped.insert("c1".to_owned(), Duration::from_secs(lost));
+    rival.records.insert("c1".to_owned(), record);
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.generations = vec![Generation {
+        max_concurrency: 1,
+        ..Generation::default()
+    }];
+    violated(facts, &work(Step::Platform, "r1"))
+}
+
+#[test]
+fn a_cluster_that_is_under_way_by_a_row_alone_is_for_no_other_upgrade() {
+    let record = |phases: &[(u64, &str)]| {
+        let since = |(at, phase): &(u64, &str)| (Duration::from_secs(*at), (*phase).to_owned());
+        Record {
+            before: vec![Row::default()],
+            phases: phases.iter().map(since).collect(),
+            ..Record::default()
+        }
+    };
+    let partial = || record(&[(1, "Partial")]);
+    assert_eq!(started_beside(10, partial()), [Rule::Exclusive]);
+    let ended_since = record(&[(1, "Partial"), (101, "Failed")]);
+    assert_eq!(started_beside(10, ended_since), [Rule::Exclusive]);
+    let ended = record(&[(1, "Partial"), (50, "Failed")]);
+    assert!(started_beside(10, ended).is_empty());
+    let lost_since = 101;
+    assert!(started_beside(lost_since, partial()).is_empty());
+    let edited = Record {
+        is_edited: true,
+        ..partial()
+    };
+    assert!(started_beside(10, edited).is_empty());
+}

@@ -1,0 +1,90 @@
+use super::*;
+use crate::oracle::facts::Step as RowStep;
+
+/// When the work was sent, to which a clock that was an hour ahead gave its start.
+const SENT: Duration = Duration::from_secs(328);
+const NOW: Duration = Duration::from_mins(10);
+const NAMED: &str = "2026-01-01T01:05:28.192Z";
+/// When it was found.
+const FOUND: &str = "2026-01-01T00:08:43.840Z";
+
+fn row(revision: &str, started: &str) -> Row {
+    let step = RowStep {
+        name: "Platform".to_owned(),
+        started: started.to_owned(),
+        ..RowStep::default()
+    };
+    Row {
+        phase: "Partial".to_owned(),
+        revision: revision.to_owned(),
+        to: "4.14.12".to_owned(),
+        steps: vec![step],
+        ..Row::default()
+    }
+}
+
+fn platform(revision: &str) -> Key {
+    key("u", "c1", Step::Platform, &row(revision, FOUND))
+}
+
+/// What is known of a cluster whose work is of the first revision. `told`: the start that its row had then, if there was one.
+fn ahead(told: Option<&str>) -> Facts {
+    let work = Running {
+        name: Step::Platform.work_name("c1"),
+        owner: "u".to_owned(),
+        cluster: "c1".to_owned(),
+        revision: "r1".to_owned(),
+        retry: String::new(),
+        started: NAMED.to_owned(),
+        target: "4.14.12".to_owned(),
+        goes_on: true,
+        taken_back: None,
+    };
+    let mut facts = Facts {
+        now: NOW,
+        tolerance: Duration::from_secs(33),
+        ..Facts::default()
+    };
+    facts.works.insert("w".to_owned(), work);
+    facts.began.insert(platform("r1"), SENT);
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    let record = upgrade.records.entry("c1".to_owned()).or_default();
+    record.before.extend(told.map(|started| row("r1", started)));
+    facts
+}
+
+#[test]
+fn an_edit_that_does_not_concern_a_work_begins_no_clock_although_its_row_has_another_start() {
+    let began = |told: Option<&str>, row: &Row| {
+        let mut facts = ahead(told);
+        facts.announced("u", "c1", row);
+        facts.began.get(&platform("r2")).copied()
+    };
+    let kept = row("r2", FOUND);
+    assert_eq!(began(Some(FOUND), &kept), Some(SENT));
+    assert_eq!(began(None, &kept), Some(SENT), "it was found after the edit");
+    assert_eq!(began(Some(NAMED), &row("r2", NAMED)), Some(SENT));
+    // It is to be changed in place.
+    let earlier = "2026-01-01T00:07:00Z";
+    assert_eq!(began(Some(earlier), &kept), Some(NOW));
+    let newer = Row {
+        to: "4.14.13".to_owned(),
+        ..row("r2", FOUND)
+    };
+    assert_eq!(began(None, &newer), Some(NOW));
+    let before_it_was_sent = row("r2", "2026-01-01T00:03:00Z");
+    assert_eq!(began(None, &before_it_was_sent), Some(NOW));
+}
+
+#[test]
+fn a_start_in_the_future_that_was_recorded_as_now_counts_as_it_was_recorded() {
+    let counts = |started: &str| ahead(None).recorded_start("u", "c1", &row("r1", started));
+    assert_eq!(counts(FOUND), Some(Duration::from_millis(523_840)));
+    assert_eq!(counts(NAMED), Some(Duration::from_millis(3_928_192)));
+    assert_eq!(counts("2026-01-01T00:03:00Z"), None, "there was no work");
+    let soon = "2026-01-01T01:05:00Z";
+    assert_eq!(counts(soon), None, "that is recorded as it is");
+    let mut facts = ahead(None);
+    facts.tolerance = Duration::from_secs(1);
+    assert_eq!(facts.recorded_start("u", "c1", &row("r1", FOUND)), None);
+}
