@@ -119,14 +119,6 @@ macro_rules! indexed {
 }
 
 indexed!(
-    ManagedCluster,
-    WatchKind::Cluster,
-    500,
-    cluster,
-    retain_clusters,
-    |object| object.spec.error().or_else(|| object.status.error())
-);
-indexed!(
     Placement,
     WatchKind::Placement,
     50,
@@ -158,6 +150,29 @@ indexed!(
     retain_bindings,
     |object| object.spec.error()
 );
+
+impl Watched for ManagedCluster {
+    const KIND: WatchKind = WatchKind::Cluster;
+
+    fn unreadable(&self) -> Option<&str> {
+        self.spec.error().or_else(|| self.status.error())
+    }
+
+    fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
+        context.count_unreadable(Self::error(&change));
+        state.index.watched_cluster(&change, context.now());
+    }
+
+    fn listed(state: &mut crate::state::context::State, context: &Context, object: Self) {
+        let change = Change::Applied(object);
+        context.count_unreadable(Self::error(&change));
+        state.index.cluster(&change);
+    }
+
+    fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {
+        state.index.retain_clusters(seen);
+    }
+}
 
 impl Watched for ManifestWork {
     const KIND: WatchKind = WatchKind::Work;

@@ -21,6 +21,9 @@ const MAX_CLAIM_DELAY: TimeDelta = TimeDelta::days(1);
 /// is another one.
 const MAX_CLOCK_ERROR: TimeDelta = TimeDelta::hours(1);
 
+/// How far the watch of ManagedClusters may be behind, and the clocks of two replicas differ. Nobody takes a cluster back that fast.
+const MAX_NEWS_DELAY: TimeDelta = TimeDelta::minutes(2);
+
 /// A version that a cluster was known to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InstalledVersion {
@@ -30,7 +33,7 @@ pub(super) struct InstalledVersion {
     claimed: Option<Arc<str>>,
     /// ID of the cluster at that time, if known.
     id: Option<Arc<str>>,
-    /// When the cluster was known to run it.
+    /// When the cluster was last known to run it: at a success, or at the beginning or the end of reports.
     at: DateTime<Utc>,
     /// The claim shows it at present, or something newer.
     shown: bool,
@@ -58,9 +61,16 @@ impl InstalledVersion {
         })
     }
 
-    /// Compares the version with what the cluster's ManagedCluster shows now. No claim ends a version that a work reports: what
-    /// the claim shows when that goes counts.
-    fn compare(&mut self, cluster: &ClusterView, work: Option<&WorkView>) {
+    /// Handles that a work is gone, which may have reported the version until now.
+    pub(super) fn note_end(&mut self, cluster: &ClusterView, work: &WorkView, now: DateTime<Utc>) {
+        if self.is_reported(cluster, Some(work)) {
+            self.at = self.at.max(now);
+        }
+    }
+
+    /// Compares the version with what the cluster's ManagedCluster shows, as a watch told at `heard`, if it was no list. No
+    /// claim ends a version that a work reports or has just reported: what the claim shows after that counts.
+    fn compare(&mut self, cluster: &ClusterView, work: Option<&WorkView>, heard: Option<DateTime<Utc>>) {
         let id = cluster.id.as_ref().map(|id| &id.text);
         // Where nothing tells what it showed before, the first claim counts as late, and not as a version to which somebody
         // has taken the cluster back.
@@ -74,7 +84,9 @@ impl InstalledVersion {
                 .created
                 .is_some_and(|created| created > self.at + MAX_CLOCK_ERROR);
         let is_past = self.shown || !self.outdates(&cluster.version);
-        self.over |= another || (is_past && !self.is_reported(cluster, work));
+        let is_former = work.is_some_and(|work| work.is_older_than(cluster.created));
+        let may_be_late = heard.is_some_and(|heard| heard < self.at + MAX_NEWS_DELAY) && !is_former;
+        self.over |= another || (is_past && !may_be_late && !self.is_reported(cluster, work));
         self.shown = !cluster.version.is_empty() && !is_newer(&self.version, &cluster.version);
         if !self.over && !cluster.version.is_empty() {
             self.claimed = Some(Arc::clone(&cluster.version));
@@ -131,7 +143,7 @@ impl Index {
                 .installed
                 .get(&name)
                 .is_some_and(|known| !(known.over || known.shown));
-            let installed = self.compared(&name, installed);
+            let installed = self.compared(&name, installed, Some(now));
             // What proves nothing does not replace what does.
             if !(installed.over && known) {
                 self.installed.insert(name, installed);
@@ -150,21 +162,26 @@ impl Index {
             shown: false,
             over: false,
         };
-        let installed = self.compared(cluster, installed);
+        let installed = self.compared(cluster, installed, None);
         self.installed.insert(Arc::clone(cluster), installed);
     }
 
-    fn compared(&self, name: &str, mut installed: InstalledVersion) -> InstalledVersion {
+    fn compared(
+        &self,
+        name: &str,
+        mut installed: InstalledVersion,
+        heard: Option<DateTime<Utc>>,
+    ) -> InstalledVersion {
         if let Some(cluster) = self.clusters.get(name) {
-            installed.compare(cluster, platform_work(self.works.get(name)));
+            installed.compare(cluster, platform_work(self.works.get(name)), heard);
         }
         installed
     }
 
     /// Compares what is remembered of a cluster with its ManagedCluster, which has changed.
-    pub(super) fn compare_installed(&mut self, cluster: &str) {
+    pub(super) fn compare_installed(&mut self, cluster: &str, heard: Option<DateTime<Utc>>) {
         if let (Some(view), Some(installed)) = (self.clusters.get(cluster), self.installed.get_mut(cluster)) {
-            installed.compare(view, platform_work(self.works.get(cluster)));
+            installed.compare(view, platform_work(self.works.get(cluster)), heard);
         }
     }
 }

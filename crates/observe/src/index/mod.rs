@@ -76,8 +76,17 @@ pub enum Change<K> {
 }
 
 impl Index {
-    /// Handles a change of a ManagedCluster.
+    /// Handles a ManagedCluster from a list, or that it is certainly gone.
     pub fn cluster(&mut self, change: &Change<ManagedCluster>) {
+        self.change_cluster(change, None);
+    }
+
+    /// Handles a change of a ManagedCluster from the watch, which may be behind.
+    pub fn watched_cluster(&mut self, change: &Change<ManagedCluster>, now: DateTime<Utc>) {
+        self.change_cluster(change, Some(now));
+    }
+
+    fn change_cluster(&mut self, change: &Change<ManagedCluster>, heard: Option<DateTime<Utc>>) {
         let changed = match change {
             Change::Applied(object) => match ClusterView::new(object, &mut self.pool) {
                 Some(mut view) => {
@@ -98,7 +107,7 @@ impl Index {
                         self.selection_changes.cluster(before, &view, &self.placements);
                         let name = Arc::clone(&view.name);
                         self.clusters.insert(Arc::clone(&name), Arc::new(view));
-                        self.compare_installed(&name);
+                        self.compare_installed(&name, heard);
                         if is_new {
                             self.forget_evidence(&name);
                         }
@@ -350,6 +359,13 @@ impl Index {
             let Some(before) = cell.as_ref().filter(|before| *before.uid == *uid) else {
                 continue;
             };
+            let known = self
+                .clusters
+                .get(namespace)
+                .zip(self.installed.get_mut(namespace));
+            if let Some((cluster, installed)) = known.filter(|_| before.step == Step::Platform) {
+                installed.note_end(cluster, before, now);
+            }
             self.dirty.insert(Arc::clone(&before.upgrade));
             self.work_released = true;
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));

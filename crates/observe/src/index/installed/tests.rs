@@ -117,6 +117,53 @@ fn a_claim_that_shows_the_version_when_its_work_goes_counts_from_then_on() {
     }
 }
 
+/// The watch tells of a claim some seconds after [`now`].
+fn hears(index: &mut Index, claim: &str, seconds: i64) {
+    let change = Change::Applied(claimed("a", claim));
+    index.watched_cluster(&change, now() + TimeDelta::seconds(seconds));
+}
+
+#[test]
+fn no_claim_ends_a_version_that_the_watch_may_tell_only_after_the_end_of_its_work() {
+    for claim in ["4.14.8", "4.14.13", "4.14.15"] {
+        let mut index = known("4.14.9");
+        index.work(
+            &Change::Applied(reported("4.14.13", 5)),
+            now() - TimeDelta::hours(1),
+        );
+        index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+        hears(&mut index, claim, 75);
+        hears(&mut index, "4.14.9", 75);
+        assert_eq!(installed(&index), Some("4.14.13"), "{claim} for a while");
+        hears(&mut index, claim, 600);
+        hears(&mut index, "4.14.9", 660);
+        assert_eq!(installed(&index), None, "somebody has taken the cluster back");
+    }
+}
+
+#[test]
+fn no_claim_that_may_be_late_ends_a_version_that_a_row_proves() {
+    for claim in ["4.14.8", "4.14.13", "4.14.15"] {
+        let mut index = known("4.14.9");
+        hears(&mut index, claim, 0);
+        let just_now = "2026-05-28T11:59:30Z";
+        index.note_rows(&report("4.14.9", "4.14.13", "Succeeded", just_now), now());
+        hears(&mut index, "4.14.9", 60);
+        assert_eq!(installed(&index), Some("4.14.13"), "{claim} for a while");
+    }
+}
+
+#[test]
+fn a_claim_that_shows_the_version_right_after_the_end_counts_from_then_on() {
+    let mut index = known("4.14.9");
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+    hears(&mut index, "4.14.13", 30);
+    assert_eq!(installed(&index), None);
+    hears(&mut index, "4.14.9", 600);
+    assert_eq!(installed(&index), None, "somebody has taken the cluster back");
+}
+
 #[test]
 fn a_claim_ends_a_version_that_only_a_work_of_an_earlier_life_reports() {
     let mut index = known("");
