@@ -95,6 +95,8 @@ fn cases_of_starts() -> Vec<Case> {
                 options.rival = true;
                 options.rival_version = 11;
                 options.update_seconds = 5;
+                // No claim counts that is heard right after an update.
+                options.claim_seconds = 150;
                 options.chaos_seconds = 600;
                 // The second upgrade comes when the first one is long over.
                 let late = |seed: &u64| Choices::new(*seed).of("rival at", 0).between(1, 300) > 200;

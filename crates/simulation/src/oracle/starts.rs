@@ -53,11 +53,16 @@ fn has_updated(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
 }
 
 impl Upgrade {
-    /// Clusters that hold slots when a start is sent, those included that do so by their rows alone.
-    fn holders_at(&self, sent: Duration) -> BTreeSet<&String> {
-        let lost = self.dropped.keys();
-        let lost = lost.filter(|name| self.kept_by_row(name, sent).is_some());
-        lost.chain(self.holders()).collect()
+    /// Clusters that hold slots when a start is sent, and at each time since at which another one began, those included that do
+    /// so by their rows alone. What such a row has given back since is free for whoever begins after that.
+    fn holders_since(&self, sent: Duration) -> impl Iterator<Item = BTreeSet<&String>> {
+        let begins = self.flights.values().copied().filter(move |at| *at > sent);
+        std::iter::once(sent).chain(begins).map(move |at| {
+            let is_kept = |name: &&String| [sent, at].iter().all(|at| self.kept_by_row(name, *at).is_some());
+            let begun = self.flights.iter().filter(|(_, since)| **since <= at);
+            let begun = begun.map(|(name, _)| name).chain(self.suspended.keys());
+            begun.chain(self.dropped.keys().filter(is_kept)).collect()
+        })
     }
 
     /// When a cluster was lost that keeps its slot by its row alone: it was under way then, and the row has said so ever since,
@@ -117,20 +122,19 @@ impl Facts {
         if is_edited(&work.cluster) {
             return;
         }
-        let mut holders = upgrade.holders_at(sent);
-        holders.remove(&work.cluster);
-        let mut names: Vec<String> = holders
-            .into_iter()
-            .filter(|name| {
-                let is_none = self.is_unaccounted(upgrade, name)
-                    || self.is_back_since(upgrade, name, sent)
-                    || self.may_seem_gone(upgrade, name, sent)
-                    || upgrade.waits_anew(name)
-                    || upgrade.needs_no_operators(name, &work.revision, sent);
-                !is_edited(name) && !is_none
-            })
-            .cloned()
-            .collect();
+        let is_counted = |name: &&String| {
+            let is_none = **name == work.cluster
+                || self.is_unaccounted(upgrade, name)
+                || self.is_back_since(upgrade, name, sent)
+                || self.may_seem_gone(upgrade, name, sent)
+                || upgrade.waits_anew(name)
+                || upgrade.needs_no_operators(name, &work.revision, sent);
+            !is_edited(name) && !is_none
+        };
+        let holders = upgrade.holders_since(sent);
+        let holders = holders.map(|names| names.into_iter().filter(is_counted).cloned());
+        let holders = holders.map(Iterator::collect::<Vec<String>>);
+        let mut names = holders.max_by_key(Vec::len).unwrap_or_default();
         names.push(work.cluster.clone());
         let goes_on = goes_on(upgrade, work, sent) || self.is_lost_since(upgrade, work, sent);
         let is_exempt = self.is_exempt(upgrade, work, sent) || self.is_of_former_leader();

@@ -76,3 +76,22 @@ fn an_end_that_agents_report_gives_the_slot_of_a_lost_cluster_back() {
     assert_eq!(ended(5, false), Some(LOST), "that was an earlier update");
     assert_eq!(ended(301, false), Some(LOST), "the start was sent before");
 }
+
+#[test]
+fn a_slot_that_a_row_has_given_back_is_not_held_beside_whoever_began_after_that() {
+    let most = |phases: &[(u64, &str)], begun: &[u64]| {
+        let mut upgrade = lost(phases);
+        let flights = begun.iter().enumerate();
+        let flights = flights.map(|(number, at)| (format!("d{number}"), Duration::from_secs(*at)));
+        upgrade.flights.extend(flights);
+        upgrade.holders_since(SENT).map(|names| names.len()).max()
+    };
+    let released = [(2, "PreAction"), (310, "PreActionDegraded")];
+    assert_eq!(most(&released, &[20]), Some(2));
+    assert_eq!(most(&released, &[20, 320]), Some(2));
+    assert_eq!(most(&released, &[20, 320, 330]), Some(3));
+    // It began while the row still said so.
+    assert_eq!(most(&released, &[20, 305]), Some(3));
+    assert_eq!(most(&released, &[20, 305, 320]), Some(3));
+    assert_eq!(most(&[(2, "PreAction")], &[20, 320]), Some(3));
+}
