@@ -9,6 +9,7 @@ mod gates;
 mod members;
 mod proofs;
 mod properties;
+mod retries;
 mod sequences;
 mod strategies;
 mod transitions;

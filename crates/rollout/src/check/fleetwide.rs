@@ -1,7 +1,7 @@
 //! Rules about the whole plan: slots, gates and counters.
 
 use super::operations::is_start;
-use super::records::is_release_unwritten;
+use super::records::{is_past_pre_action, is_release_unwritten};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Busy, Cluster, ClusterState, Counts, Limit, Phase, Record, Selection, Step, StepStatus, StepWork,
@@ -194,7 +194,8 @@ impl Checker<'_> {
                         && before.attempt.retry.trim_end_matches('~') != &**token
                         && before.attempt.retry != *token
                         && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
-                        && before.attempt.revision == self.policy.revision);
+                        && before.attempt.revision == self.policy.revision
+                        && !is_past_pre_action(case.cluster, before, record));
             if lost || open {
                 self.report(
                     ViolationKind::RetryForgotten,

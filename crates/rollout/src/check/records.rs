@@ -213,6 +213,17 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
             })
 }
 
+/// True when a cluster is under way although its row says that its pre-action is degraded: the work of a later step shows it. A retry
+/// does not concern it, unless it is found to have failed.
+pub(super) fn is_past_pre_action(cluster: &Cluster, before: &Record, record: &Record) -> bool {
+    let is_shown = |step: Step| own(cluster, step).is_some_and(|work| speaks_for(work, record, step));
+    before.phase == Phase::PreActionDegraded
+        && !matches!(record.phase, Phase::PreActionDegraded | Phase::Failed)
+        && [Step::Platform, Step::Operators, Step::PostAction]
+            .into_iter()
+            .any(is_shown)
+}
+
 impl Checker<'_> {
     pub(super) fn check_record(&mut self, case: &Case<'_>) {
         let Some(state) = case.state else {

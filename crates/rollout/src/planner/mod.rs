@@ -17,7 +17,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
     Cluster, ClusterBackoff, ClusterState, DeleteReason, Fleet, Operation, Phase, Plan, Policy, Reason,
-    Record, Step,
+    Record, Selection, Step,
 };
 use crate::planner::attempts::is_announced;
 use crate::planner::cluster::{Evaluation, NextStep, evaluate};
@@ -166,7 +166,8 @@ fn is_free(cluster: &Cluster, now: DateTime<Utc>) -> bool {
     cluster.busy.is_none() && backoff(cluster, now).is_none()
 }
 
-/// True when no crash can lose the cluster's part of the retry, because its new attempt is written.
+/// True when no crash can lose the cluster's part of the retry, because its new attempt is written. A cluster that was shown as
+/// degraded and is found to have failed since gets its new attempt in the next plan.
 fn is_retry_written(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
     let written = || {
         cluster
@@ -174,7 +175,17 @@ fn is_retry_written(policy: &Policy, cluster: &Cluster, record: &Record) -> bool
             .as_deref()
             .is_some_and(|written| written.attempt == record.attempt)
     };
-    policy.retry.as_ref() != Some(&record.attempt.retry) || written()
+    let Some(token) = &policy.retry else {
+        return true;
+    };
+    let is_due = || {
+        let before = cluster.record.as_deref();
+        cluster.selection == Selection::In
+            && record.phase == Phase::Failed
+            && !record.attempt.is_of_retry(token)
+            && before.is_some_and(|before| before.phase == Phase::PreActionDegraded)
+    };
+    (*token != record.attempt.retry || written()) && !is_due()
 }
 
 /// Adds the writes. Returns the indexes of the clusters that start.
