@@ -57,6 +57,19 @@ impl Upgrade {
         self.in_force(at).all(|spec| spec.after.operators)
     }
 
+    /// Whether operators are still to come when agents report the end of an update. A retry does not repeat those that had
+    /// succeeded before, as its row says.
+    pub(super) fn lacks_operators(&self, (_, cluster, _, revision, retry): &Key, at: Duration) -> bool {
+        let row = self.records.get(cluster).and_then(Record::row);
+        let row = row.filter(|row| row.revision == *revision && row.retry == *retry);
+        let have_succeeded = row.is_some_and(|row| {
+            let recorded = row.step(word(Step::Operators));
+            let is_told = recorded.is_some_and(|step| step.outcome == "Succeeded");
+            is_told && self.end_of_row(cluster, Step::Operators, row).is_some()
+        });
+        !have_succeeded && self.wants_operators(at)
+    }
+
     /// What agents have reported of the step that a row tells of. An edit that does not concern a step leaves its work as it is:
     /// of an earlier revision than the row, and with the start that the row has.
     pub(super) fn end_of_row(&self, cluster: &str, step: Step, row: &Row) -> Option<&End> {
@@ -156,6 +169,26 @@ impl Upgrade {
             name == cluster && *step == Step::Platform && is_kept && end.first <= sent
         });
         has_ended && !self.wants_operators(sent)
+    }
+
+    /// Whether a cluster has come to the version of a row that says that it is complete. A row that is back at an earlier attempt
+    /// names none any more. Then it is the one that the rows of that attempt named before, if they did.
+    fn has_run(&self, name: &str, cluster: &Cluster, row: &Row) -> bool {
+        let claims = cluster.versions.last().map(|(_, claim)| *claim);
+        let runs = |to: &str| cluster.done.contains_key(to) || (claims.is_some() && claims >= version(to));
+        if !row.to.is_empty() {
+            return runs(&row.to);
+        }
+        let rows = self
+            .records
+            .get(name)
+            .into_iter()
+            .flat_map(|record| &record.before);
+        let mut named = rows.filter(|before| before.attempt() == row.attempt() && !before.to.is_empty());
+        match named.next_back() {
+            Some(named) => named.phase == "Complete" || runs(&named.to),
+            None => claims.is_some() || !cluster.done.is_empty(),
+        }
     }
 }
 
@@ -331,8 +364,7 @@ impl Facts {
         let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
             return;
         };
-        let claims = cluster.versions.last().map(|(_, claim)| *claim);
-        let runs = cluster.done.contains_key(&row.to) || (claims.is_some() && claims >= version(&row.to));
+        let runs = upgrade.has_run(name, cluster, row);
         let specs: Vec<_> = upgrade.in_force(sent).collect();
         let wants_operators = !row.has_left && upgrade.wants_operators(sent);
         let wants_post_action = !row.has_left && specs.iter().all(|spec| spec.after.action);

@@ -49,7 +49,7 @@ impl Row {
         }
     }
 
-    fn attempt(&self) -> (String, String) {
+    pub(super) fn attempt(&self) -> (String, String) {
         (self.revision.clone(), self.retry.clone())
     }
 

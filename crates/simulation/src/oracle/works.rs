@@ -569,7 +569,7 @@ impl Facts {
                 cluster.done.entry(work.target.clone()).or_insert(now);
                 cluster.shown.entry(work.target.clone()).or_insert(now);
                 let upgrade = self.upgrades.get(&work.uid);
-                if !upgrade.is_some_and(|upgrade| upgrade.wants_operators(now)) {
+                if !upgrade.is_some_and(|upgrade| upgrade.lacks_operators(&work.key(), now)) {
                     self.finish(work);
                 }
             }

@@ -60,3 +60,45 @@ fn a_step_that_begins_replaces_what_was_reported_of_it_in_other_revisions() {
         .collect();
     assert_eq!(names, [("c1", Step::Platform, "r1")]);
 }
+
+#[test]
+fn a_row_that_is_back_at_an_earlier_attempt_is_judged_by_the_version_that_its_rows_named() {
+    let may_return = |(phase, to): (&str, &str), revision: &str, done: &[&str]| {
+        let before = Row {
+            phase: phase.to_owned(),
+            to: to.to_owned(),
+            revision: "r1".to_owned(),
+            ..Row::default()
+        };
+        let back = Row {
+            phase: "Complete".to_owned(),
+            to: String::new(),
+            revision: revision.to_owned(),
+            has_left: true,
+            ..before.clone()
+        };
+        // The cluster has just been deleted, so it claims nothing.
+        let mut facts = Facts::default();
+        let done = done.iter().map(|to| ((*to).to_owned(), Duration::ZERO));
+        facts.cluster("c1").done.extend(done);
+        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+        let record = upgrade.records.entry("c1".to_owned()).or_default();
+        record.before = vec![before];
+        facts.complete("u", "c1", &back);
+        facts.violations.is_empty()
+    };
+    assert!(may_return(("Soaking", "4.14.12"), "r1", &["4.14.12"]));
+    assert!(!may_return(("Soaking", "4.14.12"), "r1", &["4.14.11"]));
+    assert!(
+        may_return(("Complete", "4.14.12"), "r1", &[]),
+        "that was judged then"
+    );
+    assert!(
+        may_return(("Soaking", "4.14.12"), "r0", &["4.14.11"]),
+        "nobody knows"
+    );
+    assert!(
+        !may_return(("Soaking", "4.14.12"), "r0", &[]),
+        "it has run nothing"
+    );
+}

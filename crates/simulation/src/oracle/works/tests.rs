@@ -1,5 +1,5 @@
 use super::*;
-use crate::oracle::facts::{Generation, Upgrade};
+use crate::oracle::facts::{After, Generation, Step as RowStep, Upgrade};
 
 fn work(step: Step, revision: &str) -> Work {
     Work {
@@ -44,6 +44,43 @@ fn under_way(step: Step) -> Facts {
     upgrade.flights.insert("c1".to_owned(), Duration::ZERO);
     facts.works.insert("w".to_owned(), running);
     facts
+}
+
+#[test]
+fn the_end_of_an_update_gives_the_slot_back_if_a_retry_does_not_repeat_its_operators() {
+    let holds_slot = |outcome: &str, ended: bool, retry: &str| {
+        let mut facts = under_way(Step::Platform);
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        let after = After {
+            operators: true,
+            action: false,
+        };
+        upgrade.generations = vec![Generation {
+            after,
+            ..Generation::default()
+        }];
+        let row = upgrade.records.get_mut("c1").unwrap().before.last_mut().unwrap();
+        "again".clone_into(&mut row.retry);
+        row.steps = vec![RowStep {
+            name: "Operators".to_owned(),
+            outcome: outcome.to_owned(),
+            ..RowStep::default()
+        }];
+        if ended {
+            facts.done(&work(Step::Operators, "r2"));
+            let upgrade = facts.upgrades.get_mut("u").unwrap();
+            upgrade.flights.insert("c1".to_owned(), Duration::ZERO);
+        }
+        facts.done(&Work {
+            retry: retry.to_owned(),
+            ..work(Step::Platform, "r2")
+        });
+        facts.upgrades["u"].flights.contains_key("c1")
+    };
+    assert!(!holds_slot("Succeeded", true, "again"));
+    assert!(holds_slot("", true, "again"), "they run anew");
+    assert!(holds_slot("Succeeded", false, "again"), "no agent has said so");
+    assert!(holds_slot("Succeeded", true, ""), "that is another attempt");
 }
 
 /// An edit has taken the pre-action away, so the update begins while what is left of it is still to be deleted.
