@@ -363,8 +363,7 @@ impl State {
             return false;
         };
         // A name can be used only once at a time, so one of two upgrades with the same name is gone.
-        let earlier = self.upgrades.values().find(|other| other.key == entry.key);
-        if let Some(earlier) = earlier {
+        if let Some(earlier) = self.namesake(&entry.namespace, &entry.name) {
             if version(&earlier.object) > version(object) {
                 return false;
             }
@@ -455,11 +454,14 @@ impl State {
         let (Some(uid), Some(namespace), Some(name)) = (&meta.uid, &meta.namespace, &meta.name) else {
             return false;
         };
-        let is_newer = |other: &UpgradeEntry| {
-            let is_namesake = *other.namespace == **namespace && *other.name == **name;
-            is_namesake && version(&other.object) > version(upgrade)
-        };
-        !self.upgrades.contains_key(uid.as_str()) && self.upgrades.values().any(is_newer)
+        let is_newer = |other: &UpgradeEntry| version(&other.object) > version(upgrade);
+        !self.upgrades.contains_key(uid.as_str()) && self.namesake(namespace, name).is_some_and(is_newer)
+    }
+
+    /// The upgrade that is known by this name.
+    fn namesake(&self, namespace: &str, name: &str) -> Option<&UpgradeEntry> {
+        let mut upgrades = self.upgrades.values();
+        upgrades.find(|upgrade| *upgrade.namespace == *namespace && *upgrade.name == *name)
     }
 
     /// UID of an earlier upgrade with the same name that is not known but has reports. It shows that the

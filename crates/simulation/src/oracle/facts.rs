@@ -409,7 +409,7 @@ pub(super) struct Created {
 }
 
 /// A work of a step that holds a slot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Running {
     pub name: String,
     pub owner: String,

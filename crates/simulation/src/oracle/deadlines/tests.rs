@@ -34,11 +34,10 @@ fn ahead(told: Option<&str>) -> Facts {
         owner: "u".to_owned(),
         cluster: "c1".to_owned(),
         revision: "r1".to_owned(),
-        retry: String::new(),
         started: NAMED.to_owned(),
         target: "4.14.12".to_owned(),
         goes_on: true,
-        taken_back: None,
+        ..Running::default()
     };
     let mut facts = Facts {
         now: NOW,

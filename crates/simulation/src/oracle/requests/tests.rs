@@ -21,14 +21,9 @@ fn known(step: Step, code: u16, is_foreign: bool) -> Facts {
     };
     let there = Running {
         name: name.clone(),
-        owner: String::new(),
         cluster: "c1".to_owned(),
-        revision: String::new(),
-        retry: String::new(),
-        started: String::new(),
-        target: String::new(),
         goes_on: true,
-        taken_back: None,
+        ..Running::default()
     };
     let mut facts = Facts::default();
     let upgrade = facts.upgrades.entry("u".to_owned()).or_default();

@@ -29,11 +29,7 @@ fn left(seconds: u64) -> Facts {
         owner: "u".to_owned(),
         cluster: "c1".to_owned(),
         revision: "r1".to_owned(),
-        retry: String::new(),
-        started: String::new(),
-        target: String::new(),
-        goes_on: false,
-        taken_back: None,
+        ..Running::default()
     };
     let sender = Sender {
         role: Role::Controller,

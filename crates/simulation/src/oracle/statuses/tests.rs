@@ -25,11 +25,7 @@ fn edited(phase: &str) -> Facts {
         owner: "u".to_owned(),
         cluster: "c1".to_owned(),
         revision: "r1".to_owned(),
-        retry: String::new(),
-        started: String::new(),
-        target: String::new(),
-        goes_on: false,
-        taken_back: None,
+        ..Running::default()
     };
     let record = Record {
         before: vec![row(phase, "r1")],

@@ -21,12 +21,7 @@ fn left_over() -> Facts {
         name: Step::PreAction.work_name("c1"),
         owner: "other".to_owned(),
         cluster: "c1".to_owned(),
-        revision: String::new(),
-        retry: String::new(),
-        started: String::new(),
-        target: String::new(),
-        goes_on: false,
-        taken_back: None,
+        ..Running::default()
     };
     let mut facts = Facts::default();
     let upgrade = facts.upgrades.entry("u".to_owned()).or_default();

@@ -36,7 +36,7 @@ fn under_way(step: Step) -> Facts {
         started: work.started,
         target: work.target,
         goes_on: true,
-        taken_back: None,
+        ..Running::default()
     };
     let mut facts = Facts::default();
     let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
