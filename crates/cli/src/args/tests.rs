@@ -1,4 +1,5 @@
 use super::*;
+use api::report::Phase;
 use clap::CommandFactory;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {

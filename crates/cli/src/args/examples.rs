@@ -1,0 +1,111 @@
+//! Examples of the help texts, which the reference shows too.
+
+/// The help text after the list of commands.
+pub const AFTER_HELP: &str = "\
+Examples:
+  # Follow an upgrade until it is Ready (exit 0) or Stalled (exit 3)
+  kubectl mcu status spring -w --timeout 6h
+
+  # Which clusters failed, and why one of them did
+  kubectl mcu clusters spring --phase Failed
+  kubectl mcu why spring edge-17
+
+  # Check a manifest before it is committed, and rehearse it
+  kubectl mcu lint -f upgrade.yaml
+  kubectl mcu rehearse -f upgrade.yaml
+
+  # List the updates of one cluster, and what blocks them
+  kubectl mcu updates --context edge-17 --include-not-recommended
+
+  # Find a path from one release to another
+  kubectl mcu graph path 4.12.0 4.16 --url https://updates.example.com/api/upgrades_info
+
+Exit codes:
+  0    the command succeeded; with status -w, the upgrade is Ready
+  1    the hub or the cluster rejected the request, an object was not found, lint found violations, no path exists, or the requested update is not allowed
+  2    the command line is invalid
+  3    status -w: the upgrade is Stalled and needs somebody to act; rehearse: the upgrade would stop before it is complete
+  4    status -w: the time limit of --timeout passed first
+  130  the command was interrupted by Ctrl-C
+
+`kubectl mcu <Tab>` needs an executable kubectl_complete-mcu in PATH: see `kubectl mcu completion --help`.";
+
+pub(super) const STATUS_EXAMPLES: &str = "\
+Examples:
+  # List the upgrades of the namespace, then those of all namespaces
+  kubectl mcu status
+  kubectl mcu status -A -o wide
+
+  # Show one upgrade: its counts, its slots, what it is waiting for, and what to do
+  kubectl mcu status spring -n upgrades
+
+  # In a pipeline: exit 0 on Ready, 3 on Stalled, 4 after two hours
+  kubectl mcu status spring -w --timeout 2h";
+
+pub(super) const CLUSTERS_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu clusters spring
+  kubectl mcu clusters spring --phase Failed --phase Blocked -o wide
+  kubectl mcu clusters spring --phase Complete -o name";
+
+pub(super) const WHY_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu why spring edge-17
+  kubectl mcu why spring edge-17 -o json";
+
+pub(super) const PAUSE_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu pause spring";
+
+pub(super) const RESUME_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu resume spring";
+
+pub(super) const RETRY_EXAMPLES: &str = "\
+Examples:
+  # List the failed clusters, fix them, then retry them
+  kubectl mcu clusters spring --phase Failed --phase PreActionDegraded
+  kubectl mcu retry spring";
+
+pub(super) const LINT_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu lint -f upgrade.yaml
+  kustomize build overlays/prod | kubectl mcu lint -f -
+  kubectl mcu lint -f fleet/ --validate warn -o json";
+
+pub(super) const UPDATES_EXAMPLES: &str = "\
+Examples:
+  # Read a cluster through its own kubeconfig, or its ClusterVersion from a file
+  kubectl mcu updates --kubeconfig edge-17.kubeconfig
+  oc get clusterversion version -o yaml | kubectl mcu updates -f - --include-not-recommended
+
+  # Request an update; read the risks before you request one that is not recommended
+  kubectl mcu updates --context edge-17 --to 4.14.9
+  kubectl mcu updates --context edge-17 --to 4.14.10 --allow-not-recommended";
+
+pub(super) const REHEARSE_EXAMPLES: &str = "\
+Examples:
+  # What would happen if this file were applied now, beside all other upgrades of the hub
+  kubectl mcu rehearse -f upgrade.yaml
+
+  # How an upgrade that is under way will go on, if 2 of 100 clusters fail
+  kubectl mcu rehearse spring -n upgrades --failure-rate 2%
+
+  # Save what was read, and rehearse again without a hub
+  kubectl mcu rehearse spring -n upgrades --save hub-of-today
+  kubectl mcu rehearse -f upgrade.yaml --from hub-of-today --durations hub-of-today/durations.yaml -o json";
+
+pub(super) const ORPHANS_EXAMPLES: &str = "\
+Examples:
+  # List what all deleted upgrades left over, then only what those of one namespace left over
+  kubectl mcu orphans
+  kubectl mcu orphans -n upgrades -o wide";
+
+pub(super) const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  # Complete kubectl-mcu itself
+  source <(kubectl mcu completion bash)
+
+  # Complete `kubectl mcu` through kubectl's own completion
+  kubectl mcu completion kubectl > ~/.local/bin/kubectl_complete-mcu
+  chmod +x ~/.local/bin/kubectl_complete-mcu";
