@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::json::At as _;
 use crate::object::{Key, Object};
 use crate::state::{KindId, State};
-use crate::write::{DeleteOptions, PatchKind, WriteOptions, Writer};
+use crate::write::{DeleteOptions, PatchKind, Writer, write_as};
 
 /// The field manager of the garbage collector.
 const COLLECTOR: &str = "kube-controller-manager";
@@ -132,24 +132,8 @@ fn set_owners(state: &mut State, id: KindId, key: &Key, owners: Vec<Value>, now:
 }
 
 /// Lets the garbage collector write an object.
-fn write(state: &mut State, id: KindId, key: &Key, now: &str, write: impl FnOnce(Writer<'_>)) {
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    let options = WriteOptions {
-        manager: COLLECTOR.to_owned(),
-        ..WriteOptions::default()
-    };
-    write(Writer {
-        kind: Arc::clone(&state.collection(id).kind),
-        state,
-        id,
-        namespace,
-        name,
-        subresource: "",
-        options: &options,
-        now,
-        warnings: &mut Vec::new(),
-        is_untidy: false,
-    });
+fn write(state: &mut State, id: KindId, key: &Key, now: &str, act: impl FnOnce(Writer<'_>)) {
+    write_as(state, COLLECTOR, (id, key, ""), now, act);
 }
 
 /// Deletes the content of a namespace, and the namespace when it is empty.

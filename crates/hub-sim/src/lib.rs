@@ -18,6 +18,7 @@ mod kind;
 mod kinds;
 mod news;
 mod object;
+mod placement;
 mod schema;
 mod selector;
 mod serve;

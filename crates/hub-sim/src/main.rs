@@ -65,6 +65,7 @@ async fn main() -> Result<()> {
     println!("hub-sim serves http://{address}");
     std::io::stdout().flush()?;
     tokio::spawn(hub.clone().keep_collecting_garbage());
+    tokio::spawn(hub.clone().keep_deciding_placements());
     tokio::select! {
         () = serve(&listener, &hub) => Ok(()),
         result = tokio::signal::ctrl_c() => Ok(result?),

@@ -84,6 +84,33 @@ pub(crate) struct Writer<'a> {
     pub is_untidy: bool,
 }
 
+/// Lets a controller of the hub itself write an object, or its subresource.
+pub(crate) fn write_as(
+    state: &mut State,
+    manager: &str,
+    (id, at, subresource): (KindId, &Key, &str),
+    now: &str,
+    act: impl FnOnce(Writer<'_>),
+) {
+    let (namespace, name) = at.split_once('/').unwrap_or(("", at));
+    let options = WriteOptions {
+        manager: manager.to_owned(),
+        ..WriteOptions::default()
+    };
+    act(Writer {
+        kind: Arc::clone(&state.collection(id).kind),
+        state,
+        id,
+        namespace,
+        name,
+        subresource,
+        options: &options,
+        now,
+        warnings: &mut Vec::new(),
+        is_untidy: false,
+    });
+}
+
 impl Writer<'_> {
     /// The manager of this write, without fields.
     fn manager(&self, operation: Operation) -> Manager {
