@@ -1,6 +1,7 @@
 //! The command line: commands, flags, help texts and examples. It decides nothing.
 
 mod completion;
+mod dashboard;
 mod examples;
 mod files;
 mod upgrades;
@@ -12,6 +13,7 @@ use chrono::TimeDelta;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::completion::{CompleteArgs, CompletionArgs, Shell};
+pub use self::dashboard::DashboardArgs;
 pub use self::examples::AFTER_HELP;
 use self::examples::{
     CLUSTERS_EXAMPLES, COMPLETION_EXAMPLES, LINT_EXAMPLES, ORPHANS_EXAMPLES, PAUSE_EXAMPLES,
@@ -114,6 +116,9 @@ pub enum Command {
     /// Rehearse an upgrade on the data of the hub without changing it: order, hours, and what would stop it.
     #[command(after_help = REHEARSE_EXAMPLES)]
     Rehearse(RehearseArgs),
+    /// Serve a live page with a map of the fleet on this machine, with your rights.
+    #[command(after_help = self::dashboard::EXAMPLES)]
+    Dashboard(DashboardArgs),
     /// List ManifestWorks that are left over from upgrades that no longer exist.
     #[command(after_help = ORPHANS_EXAMPLES)]
     Orphans,

@@ -49,6 +49,20 @@ impl Hub {
         &self.connection.namespace
     }
 
+    /// The same hub with another namespace.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Hub {
+        let mut hub = self.clone();
+        namespace.clone_into(&mut hub.connection.namespace);
+        hub
+    }
+
+    /// The connection.
+    #[must_use]
+    pub const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     fn upgrades(&self) -> Api<Object> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
         Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource)

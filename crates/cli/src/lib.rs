@@ -17,6 +17,7 @@ pub mod cluster;
 pub mod command;
 pub mod completion;
 pub mod connection;
+pub mod dashboard;
 pub mod exit;
 pub mod failure;
 pub mod graph;

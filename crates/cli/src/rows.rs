@@ -3,7 +3,9 @@
 use api::names::LABEL_MCU;
 use api::report::{Phase, ReportRow};
 use api::stored::{StoredRow, Unreadable};
+use chrono::{DateTime, Utc};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Plural of the report in URLs and messages.
 pub const PLURAL: &str = "managedclustersupgradereports";
@@ -77,6 +79,21 @@ impl Rows {
 
 /// The reason of a cluster whose row cannot be read.
 const UNREADABLE: &str = "UnreadableRecord";
+
+/// The row of a stored text; `None` if it cannot be read and does not name its cluster.
+#[must_use]
+pub fn row(text: Box<RawValue>) -> Option<ReportRow> {
+    StoredRow::read(text)
+        .row
+        .map_or_else(|unreadable| blocked(Some(unreadable)), Some)
+}
+
+/// Which row of a cluster counts if two reports have one: that of the highest rank. A row that cannot be read may be newer than
+/// all other rows of its cluster, so it comes first.
+#[must_use]
+pub fn rank(row: &ReportRow) -> (bool, DateTime<Utc>) {
+    (row.reason == UNREADABLE, row.since)
+}
 
 fn read(row: &Value) -> Result<ReportRow, Option<Unreadable>> {
     let text = serde_json::value::to_raw_value(row).map_err(|_| None)?;

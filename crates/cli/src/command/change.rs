@@ -57,12 +57,13 @@ pub(super) async fn retry(common: &Common, args: &RetryArgs, screen: Screen) -> 
     Ok(Exit::Done)
 }
 
-fn pause_patch(paused: bool) -> Value {
+/// Pauses or resumes.
+pub(crate) fn pause_patch(paused: bool) -> Value {
     json!({"spec": {"paused": paused}})
 }
 
 /// Allows the object with this UID to continue. A later restore has another UID, so that it needs its own resume.
-fn resume_restored_patch(before: &Upgrade) -> Value {
+pub(crate) fn resume_restored_patch(before: &Upgrade) -> Value {
     let mut patch = json!({
         "metadata": {"uid": before.uid, "annotations": {ANNOTATION_RESUME_RESTORED: before.uid}},
     });
@@ -72,12 +73,13 @@ fn resume_restored_patch(before: &Upgrade) -> Value {
     patch
 }
 
-fn retry_patch(token: &str) -> Value {
+/// Retries the clusters that failed.
+pub(crate) fn retry_patch(token: &str) -> Value {
     json!({"metadata": {"annotations": {ANNOTATION_RETRY_FAILED: token}}})
 }
 
 /// A value for the retry annotation that differs from the current one, even within the same second.
-fn retry_token(current: &str, now: &str) -> String {
+pub(crate) fn retry_token(current: &str, now: &str) -> String {
     if current == now {
         format!("{now}-again")
     } else {

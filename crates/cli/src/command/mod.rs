@@ -1,7 +1,8 @@
 //! The commands. They connect the command line, the hub and the renderers.
 
-mod change;
+pub(crate) mod change;
 mod complete;
+mod dashboard;
 mod follow;
 mod graph;
 mod lint;
@@ -34,6 +35,7 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Lint(args) => lint::run(common, args, screen),
         Command::Graph(args) => graph::run(common, &args.command, screen).await,
         Command::Updates(args) => updates::run(common, args, screen).await,
+        Command::Dashboard(args) => dashboard::run(common, args, screen).await,
         Command::Orphans => orphans::run(common, screen).await,
         Command::Rehearse(args) => rehearse::run(common, args, screen).await,
         Command::Completion(args) => {

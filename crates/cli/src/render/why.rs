@@ -28,6 +28,18 @@ pub fn render(
     now: DateTime<Utc>,
     paint: Paint,
 ) -> String {
+    let remedy = next_step(upgrade, row);
+    match output {
+        None | Some(Output::Wide) => text(upgrade, row, &remedy, now, paint),
+        Some(Output::Json) => to_json(&explanation(upgrade, row, &remedy)),
+        Some(Output::Yaml) => to_yaml(&explanation(upgrade, row, &remedy)),
+        Some(Output::Name) => format!("{}\n", row.cluster),
+    }
+}
+
+/// What the cluster needs, and who has to act.
+#[must_use]
+pub fn next_step(upgrade: &Upgrade, row: &ReportRow) -> String {
     let names = Names {
         namespace: &upgrade.namespace,
         name: &upgrade.name,
@@ -38,22 +50,17 @@ pub fn render(
     let frozen = upgrade
         .condition(conditions::STALLED)
         .filter(|stalled| stalled.status == "True" && stalled.reason == conditions::reason::INVALID_SPEC);
-    let remedy = frozen.map_or(remedy, |stalled| {
+    frozen.map_or(remedy, |stalled| {
         format!(
             "Fix the spec of the upgrade first; no cluster starts until then: {}",
             one_line(&stalled.message)
         )
-    });
-    match output {
-        None | Some(Output::Wide) => text(upgrade, row, &remedy, now, paint),
-        Some(Output::Json) => to_json(&explanation(upgrade, row, &remedy)),
-        Some(Output::Yaml) => to_yaml(&explanation(upgrade, row, &remedy)),
-        Some(Output::Name) => format!("{}\n", row.cluster),
-    }
+    })
 }
 
 /// The stable structure for machines. Every key is always present; unknown values are null or empty.
-fn explanation(upgrade: &Upgrade, row: &ReportRow, remedy: &str) -> Value {
+#[must_use]
+pub fn explanation(upgrade: &Upgrade, row: &ReportRow, remedy: &str) -> Value {
     let steps: Vec<Value> = row
         .steps
         .iter()

@@ -1,0 +1,314 @@
+// The page: connects the stream of messages with the map, the timeline, the causes, the table and the story.
+//
+// A message that is unknown is ignored, so a newer server may say more.
+
+import { Actions } from "./actions.js";
+import { isSame, showCauses } from "./causes.js";
+import { Connection } from "./connection.js";
+import { button, byId, duration, element, now, number, phaseLabel, plural, replace } from "./elements.js";
+import { CANARY, Fleet } from "./fleet.js";
+import { FleetMap } from "./map.js";
+import { Story } from "./story.js";
+import { drawTimeline } from "./timeline.js";
+
+const ROWS = 50;
+const ANNOUNCE_EVERY = 5000;
+const REDRAW_EVERY = 500;
+
+const fleet = new Fleet();
+const filter = { text: "", phases: new Set(), cause: null };
+let hello = { allowActions: false };
+let upgrade = null;
+let causes = { causes: [], more: 0, retryable: 0 };
+let rows = ROWS;
+let wanted = chosenUpgrade();
+
+const connection = new Connection(token(), {
+  state: showConnection,
+  message: (name, data) => handlers[name]?.(data),
+});
+const map = new FleetMap(fleet, (tile) => story.open(upgrade, tile.name));
+const story = new Story(connection, () => byId("map").focus());
+const actions = new Actions(connection, (text, isError) => (isError ? showTrouble(text) : say(text)));
+
+/** What is drawn from all clusters is drawn at most twice a second, and not at all while nothing changes. */
+const redraw = throttled(REDRAW_EVERY, () => {
+  drawTimeline(fleet, now());
+  showProgress();
+  showTable();
+});
+const announce = throttled(ANNOUNCE_EVERY, () => {
+  if (!upgrade) return;
+  const parts = [`${number(fleet.count("Complete"))} of ${plural(fleet.tiles.length, "cluster")} complete`];
+  for (const phase of ["Failed", "PreActionDegraded", "Blocked"]) {
+    if (fleet.count(phase)) parts.push(`${number(fleet.count(phase))} ${phase}`);
+  }
+  say(`${upgrade.name}: ${parts.join(", ")}`);
+});
+
+const handlers = {
+  hello(data) {
+    hello = data;
+    byId("scope").textContent = data.scope;
+  },
+  upgrades: showUpgrades,
+  upgrade(data) {
+    upgrade = data;
+    byId("main").hidden = !data;
+    showEmpty(data ? "" : "This upgrade does not exist any more.");
+    if (data) showSummary();
+  },
+  fleet(data) {
+    fleet.reset(data);
+    showLegend();
+    map.recolor([...byId("legend").querySelectorAll(".swatch")]);
+    map.layout();
+    afterChange();
+  },
+  changes(data) {
+    const { changed, moved } = fleet.apply(data);
+    if (moved) map.layout();
+    else map.changed(changed);
+    if (changed.some((tile) => story.shows(tile.name))) story.refresh();
+    afterChange();
+  },
+  causes(data) {
+    causes = data;
+    redrawCauses();
+    if (upgrade) showSummary();
+  },
+  trouble: showTrouble,
+};
+
+function afterChange() {
+  // Tests and measurements read how far the page has come.
+  document.documentElement.dataset.changes = fleet.changes;
+  fleet.phases.forEach((phase, index) => {
+    const count = byId("legend").children[index]?.querySelector("b");
+    if (count) count.textContent = number(fleet.counts[index]);
+  });
+  redraw();
+  announce();
+}
+
+function showConnection(word) {
+  const texts = { live: "Live", lost: "Connection lost, trying again", denied: "Not allowed" };
+  byId("connection").dataset.live = word === "live";
+  byId("connection").textContent = texts[word];
+  if (word === "denied") {
+    byId("main").hidden = true;
+    showEmpty("This address lacks the token of the running dashboard. Open the address that kubectl mcu dashboard printed.");
+  }
+}
+
+function showTrouble(text) {
+  byId("trouble").hidden = !text;
+  byId("trouble").textContent = text;
+}
+
+function showEmpty(text) {
+  byId("empty").hidden = !text;
+  byId("empty").textContent = text;
+}
+
+function say(text) {
+  byId("announcer").textContent = text;
+}
+
+const keyOf = ({ namespace, name }) => `${namespace}/${name}`;
+
+function showUpgrades({ upgrades, more }) {
+  const select = byId("upgrade");
+  replace(select, JSON.stringify([upgrades, more]), () => {
+    const options = upgrades.map((one) =>
+      element("option", { value: keyOf(one) }, `${keyOf(one)}: ${one.state}, ${number(one.complete)}/${number(one.total)}`),
+    );
+    if (more) options.push(element("option", { disabled: "" }, `${plural(more, "more upgrade")}`));
+    return options;
+  });
+  const chosen = upgrades.find((one) => keyOf(one) === wanted) ?? (upgrade ? null : upgrades[0]);
+  if (chosen) {
+    select.value = keyOf(chosen);
+    if (keyOf(chosen) !== wanted || !upgrade) choose(keyOf(chosen));
+  } else if (!upgrades.length) {
+    showEmpty("There are no upgrades here.");
+  }
+}
+
+let followed = null;
+function choose(key) {
+  wanted = key;
+  if (followed === key) return;
+  followed = key;
+  history.replaceState(null, "", `#upgrade=${encodeURIComponent(key)}`);
+  const [namespace, name] = key.split("/");
+  filter.phases.clear();
+  filter.cause = null;
+  upgrade = null;
+  causes = { causes: [], more: 0, retryable: 0 };
+  if (!byId("story").hidden) story.close();
+  connection.follow({ namespace, name });
+}
+
+function showSummary() {
+  document.title = `${upgrade.name}: ${upgrade.state}`;
+  byId("title").textContent = keyOf(upgrade);
+  byId("state").textContent = upgrade.state;
+  byId("state").dataset.tone = upgrade.tone;
+  byId("target").textContent = `to ${upgrade.target}${upgrade.channel ? `, channel ${upgrade.channel}` : ""}`;
+  replace(byId("notes"), JSON.stringify(upgrade.notes), () => upgrade.notes.map((note) => element("li", {}, note)));
+  if (hello.allowActions) actions.show(upgrade, causes.retryable);
+  showProgress();
+}
+
+function showProgress() {
+  if (!upgrade || !fleet.tiles.length) return;
+  const order = ["Complete", "PostAction", "Soaking", "Operators", "Partial", "Initialized", "PreAction", "PreActionDegraded", "Failed", "Blocked", "Pending"];
+  const bar = byId("progress");
+  const shown = order.filter((phase) => fleet.count(phase));
+  bar.setAttribute("aria-label", shown.map((phase) => `${number(fleet.count(phase))} ${phase}`).join(", "));
+  bar.replaceChildren(
+    ...shown.map((phase) => {
+      const part = element("span", { class: phase });
+      part.style.flexGrow = fleet.count(phase);
+      return part;
+    }),
+  );
+  const total = fleet.tiles.length;
+  const percent = Math.floor((100 * fleet.count("Complete")) / total);
+  const facts = [["Complete", `${number(fleet.count("Complete"))} of ${number(total)} (${percent}%)`]];
+  if (upgrade.canaries?.total) facts.push(["Canaries", `${upgrade.canaries.complete} of ${upgrade.canaries.total}`]);
+  facts.push(["Slots in use", `${number(upgrade.inFlight)} of ${upgrade.slots === null ? "?" : number(upgrade.slots)}`]);
+  facts.push(["Failed", number(fleet.count("Failed"))], ["Pending", number(fleet.count("Pending"))]);
+  if (upgrade.created) facts.push(["Age", duration(now() - Date.parse(upgrade.created) / 1000)]);
+  replace(byId("facts"), JSON.stringify(facts), () =>
+    facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
+}
+
+function showLegend() {
+  const buttons = fleet.phases.map((phase) => {
+    const made = button("", () => {
+      const isOn = !filter.phases.delete(phase) && filter.phases.add(phase);
+      made.setAttribute("aria-pressed", Boolean(isOn));
+      applyFilter();
+    }, { "aria-pressed": filter.phases.has(phase) });
+    made.append(phaseLabel(phase), element("b", {}, "0"));
+    return made;
+  });
+  byId("legend").replaceChildren(...buttons);
+}
+
+function redrawCauses() {
+  showCauses(causes, filter.cause, (cause) => {
+    filter.cause = isSame(cause, filter.cause) ? null : cause;
+    applyFilter();
+  });
+}
+
+function matches(tile) {
+  const phase = fleet.phaseOf(tile);
+  const { text, phases, cause } = filter;
+  if (phases.size && !phases.has(phase)) return false;
+  if (cause && (cause.phase !== phase || cause.reason !== tile.reason)) return false;
+  return !text || tile.name.includes(text) || tile.reason.toLowerCase().includes(text);
+}
+
+const isFiltered = () => Boolean(filter.text || filter.phases.size || filter.cause);
+
+function applyFilter() {
+  rows = ROWS;
+  map.filter(isFiltered() ? matches : null);
+  byId("clear").hidden = !isFiltered();
+  redrawCauses();
+  showTable();
+}
+
+function showTable() {
+  const found = isFiltered() ? fleet.tiles.filter(matches) : fleet.tiles;
+  byId("found").textContent = isFiltered() ? `${plural(found.length, "cluster")} found` : "";
+  if (!byId("clusters").open) return;
+  byId("more").hidden = found.length <= rows;
+  // The button of a row keeps the focus while the rest of its row changes.
+  const focused = document.activeElement?.dataset.cluster;
+  byId("cluster-rows").replaceChildren(...found.slice(0, rows).map(row));
+  if (focused) byId("cluster-rows").querySelector(`[data-cluster="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function row(tile) {
+  const open = button(tile.name, () => story.open(upgrade, tile.name), { "data-cluster": tile.name });
+  const name = element("td", {}, open, tile.marks & CANARY ? " (canary)" : "");
+  const cells = [phaseLabel(fleet.phaseOf(tile)), duration(now() - tile.since), tile.reason];
+  return element("tr", {}, name, ...cells.map((cell) => element("td", {}, cell)));
+}
+
+/** Calls at once, and then at most once per so many milliseconds. */
+function throttled(pause, call) {
+  let [isWaiting, isAgain] = [false, false];
+  const run = () => {
+    call();
+    isWaiting = true;
+    setTimeout(() => {
+      isWaiting = false;
+      if (isAgain) {
+        isAgain = false;
+        run();
+      }
+    }, pause);
+  };
+  return () => (isWaiting ? (isAgain = true) : run());
+}
+
+/** The token of the address. It is moved to the storage of the tab, so that it is neither in the history nor on the screen. */
+function token() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  if (given.has("token")) {
+    sessionStorage.setItem("token", given.get("token"));
+    given.delete("token");
+    history.replaceState(null, "", given.size ? `#${given}` : location.pathname);
+  }
+  return sessionStorage.getItem("token") ?? "";
+}
+
+function chosenUpgrade() {
+  return new URLSearchParams(location.hash.slice(1)).get("upgrade");
+}
+
+function applyTheme() {
+  const theme = localStorage.getItem("theme") ?? "system";
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  byId("theme").textContent = `Theme: ${theme}`;
+  map.recolor([...byId("legend").querySelectorAll(".swatch")]);
+}
+
+byId("upgrade").addEventListener("change", (event) => choose(event.target.value));
+byId("find").addEventListener("input", (event) => {
+  filter.text = event.target.value.trim().toLowerCase();
+  applyFilter();
+});
+byId("clear").addEventListener("click", () => {
+  Object.assign(filter, { text: "", cause: null });
+  filter.phases.clear();
+  byId("find").value = "";
+  [...byId("legend").children].forEach((made) => made.setAttribute("aria-pressed", false));
+  applyFilter();
+  byId("find").focus();
+});
+byId("more").addEventListener("click", () => {
+  rows += 4 * ROWS;
+  showTable();
+});
+byId("clusters").addEventListener("toggle", showTable);
+byId("theme").addEventListener("click", () => {
+  const themes = ["system", "light", "dark"];
+  const next = themes[(themes.indexOf(localStorage.getItem("theme") ?? "system") + 1) % themes.length];
+  localStorage.setItem("theme", next);
+  applyTheme();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
+addEventListener("hashchange", () => location.hash.includes("token=") && location.reload());
+
+applyTheme();
+if (wanted) choose(wanted);
+else connection.follow(null);

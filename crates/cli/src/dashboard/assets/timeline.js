@@ -1,0 +1,106 @@
+// How many clusters had started, and how many had ended, at each time. What lies between the lines is under way.
+
+import { byId, element, number, replace, shape, time } from "./elements.js";
+
+const HEIGHT = 170;
+const MARGIN = { left: 44, right: 8, top: 8, bottom: 22 };
+const STEPS = 180;
+const TABLE_STEPS = 12;
+
+/** Draws the timeline of these clusters, up to a time in seconds. */
+export function drawTimeline(fleet, until) {
+  const series = seriesOf(fleet, until);
+  const target = byId("timeline");
+  if (!series) {
+    replace(target, "none", () => [element("p", { class: "quiet" }, "No cluster has started yet.")]);
+    byId("timeline-rows").replaceChildren();
+    return;
+  }
+  target.shownKey = "drawn";
+  target.replaceChildren(drawing(series, Math.max(320, target.clientWidth)), key());
+  byId("timeline-rows").replaceChildren(...rows(series));
+}
+
+/** Sorted times of starts and ends; null if nothing has started. */
+function seriesOf(fleet, now) {
+  const [starts, complete, failed] = [[], [], []];
+  const failedPhase = fleet.phases.indexOf("Failed");
+  for (const tile of fleet.tiles) {
+    if (tile.start === null) continue;
+    starts.push(tile.start);
+    if (tile.end !== null) (tile.phase === failedPhase ? failed : complete).push(tile.end);
+  }
+  if (!starts.length) {
+    return null;
+  }
+  [starts, complete, failed].forEach((times) => times.sort((a, b) => a - b));
+  const isOver = starts.length === fleet.tiles.length && complete.length + failed.length === starts.length;
+  const last = Math.max(starts.at(-1), complete.at(-1) ?? 0, failed.at(-1) ?? 0);
+  const from = starts[0];
+  const to = Math.max(from + 60, isOver ? last : Math.max(now, last));
+  return { starts, complete, failed, from, to, total: fleet.tiles.length };
+}
+
+/** How many of the sorted times are not later than a time. */
+function countUntil(times, limit) {
+  let [low, high] = [0, times.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= limit) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const at = ({ from, to }, step, steps) => from + ((to - from) * step) / steps;
+
+function drawing(series, width) {
+  const { starts, complete, failed, from, to, total } = series;
+  const [left, right] = [MARGIN.left, width - MARGIN.right];
+  const [top, bottom] = [MARGIN.top, HEIGHT - MARGIN.bottom];
+  const x = (seconds) => left + ((right - left) * (seconds - from)) / (to - from);
+  const y = (count) => bottom - ((bottom - top) * count) / total;
+  const area = (count) => {
+    let path = `M${left},${bottom}`;
+    for (let step = 0; step <= STEPS; step += 1) {
+      const seconds = at(series, step, STEPS);
+      path += `L${x(seconds).toFixed(1)},${y(count(seconds)).toFixed(1)}`;
+    }
+    return `${path}L${right},${bottom}Z`;
+  };
+  const failures = (seconds) => countUntil(failed, seconds);
+  const ends = (seconds) => failures(seconds) + countUntil(complete, seconds);
+  const label =
+    `${number(starts.length)} of ${number(total)} clusters have started, ${number(complete.length)} are complete and ` +
+    `${number(failed.length)} failed, from ${time(from)} to ${time(to)}`;
+  const svg = shape("svg", { class: "timeline", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
+  svg.append(
+    shape("path", { class: "started Partial", d: area((seconds) => countUntil(starts, seconds)) }),
+    shape("path", { class: "ended Complete", d: area(ends) }),
+    shape("path", { class: "ended Failed", d: area(failures) }),
+    shape("path", { class: "axis", d: `M${left},${top}V${bottom}H${right}` }),
+    shape("text", { x: left - 6, y: top + 8, "text-anchor": "end" }, number(total)),
+    shape("text", { x: left - 6, y: bottom, "text-anchor": "end" }, "0"),
+  );
+  for (let step = 0; step <= 4; step += 1) {
+    const seconds = at(series, step, 4);
+    const anchor = ["start", "middle", "middle", "middle", "end"][step];
+    svg.append(shape("text", { x: x(seconds), y: HEIGHT - 6, "text-anchor": anchor }, time(seconds, to - from)));
+  }
+  return svg;
+}
+
+function key() {
+  const entries = [["Partial", "started"], ["Complete", "complete"], ["Failed", "failed"]];
+  const spans = entries.map(([phase, label]) => element("span", {}, element("span", { class: `swatch ${phase}` }), label));
+  return element("p", { class: "key", "aria-hidden": "true" }, ...spans);
+}
+
+function rows(series) {
+  const { starts, complete, failed, from, to } = series;
+  return Array.from({ length: TABLE_STEPS }, (_, step) => {
+    const until = at(series, step + 1, TABLE_STEPS);
+    const cells = [starts, complete, failed].map((times) => element("td", {}, number(countUntil(times, until))));
+    return element("tr", {}, element("th", { scope: "row" }, time(until, to - from)), ...cells);
+  });
+}

@@ -1,0 +1,242 @@
+//! The clusters of one upgrade, as its reports have them, and what has changed since a page was told last.
+//!
+//! Every change gets the next revision. A page remembers the revision that it was told last and asks for what is newer, so a
+//! slow page gets fewer and larger changes instead of a growing queue.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher as _;
+
+use api::report::{Phase, ReportRow};
+use serde_json::value::RawValue;
+
+use crate::rows;
+
+/// The clusters of one upgrade.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    clusters: BTreeMap<String, Cluster>,
+    /// The clusters of each report.
+    reports: BTreeMap<String, BTreeSet<String>>,
+    /// Clusters that have no row any more, with the revision of that change.
+    gone: BTreeMap<String, u64>,
+    revision: u64,
+    /// The reports of a list that has begun and has not ended.
+    listed: Option<BTreeSet<String>>,
+    /// True once every report was read.
+    is_complete: bool,
+}
+
+/// The rows of one cluster: one, unless two reports have it.
+#[derive(Debug, Default)]
+struct Cluster {
+    rows: BTreeMap<String, Stored>,
+    changed: u64,
+}
+
+#[derive(Debug)]
+struct Stored {
+    digest: u64,
+    row: ReportRow,
+}
+
+/// What is newer than a revision.
+#[derive(Debug, Default)]
+pub struct Changes<'a> {
+    /// Rows that are new or have changed, ordered by cluster.
+    pub rows: Vec<&'a ReportRow>,
+    /// Clusters without a row.
+    pub gone: Vec<&'a str>,
+}
+
+/// Clusters that stand in the same phase for the same reason.
+#[derive(Debug, PartialEq)]
+pub struct Cause<'a> {
+    /// Their phase.
+    pub phase: Phase,
+    /// Their reason.
+    pub reason: &'a str,
+    /// How many they are.
+    pub clusters: usize,
+    /// One of them: the first by name.
+    pub example: &'a ReportRow,
+}
+
+impl Fleet {
+    /// The revision of the last change.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// True once every report was read.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// A list of all reports begins: those that it does not have no longer exist.
+    pub fn begin_list(&mut self) {
+        self.listed = Some(BTreeSet::new());
+    }
+
+    /// The list has ended.
+    pub fn end_list(&mut self) {
+        let listed = self.listed.take().unwrap_or_default();
+        let known: Vec<String> = self.reports.keys().cloned().collect();
+        for report in known.iter().filter(|report| !listed.contains(*report)) {
+            self.remove(report);
+        }
+        self.revision += 1;
+        self.is_complete = true;
+    }
+
+    /// Takes the rows of a report. Rows whose text has not changed are not read again.
+    pub fn apply(&mut self, report: &str, texts: Vec<Box<RawValue>>) {
+        if let Some(listed) = &mut self.listed {
+            listed.insert(report.to_owned());
+        }
+        self.revision += 1;
+        let before = self.reports.remove(report).unwrap_or_default();
+        let mut now = BTreeSet::new();
+        for text in texts {
+            if let Some(cluster) = self.take(report, text) {
+                now.insert(cluster);
+            }
+        }
+        for cluster in before.difference(&now) {
+            self.drop_row(report, cluster);
+        }
+        self.reports.insert(report.to_owned(), now);
+    }
+
+    /// Removes the rows of a report that no longer exists.
+    pub fn remove(&mut self, report: &str) {
+        self.revision += 1;
+        for cluster in self.reports.remove(report).unwrap_or_default() {
+            self.drop_row(report, &cluster);
+        }
+    }
+
+    fn take(&mut self, report: &str, text: Box<RawValue>) -> Option<String> {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(text.get().as_bytes());
+        let digest = hasher.finish();
+        if let Some(name) = cluster_of(&text)
+            && let Some(known) = self.clusters.get(name)
+            && known
+                .rows
+                .get(report)
+                .is_some_and(|stored| stored.digest == digest)
+        {
+            return Some(name.to_owned());
+        }
+        let row = rows::row(text)?;
+        let name = row.cluster.clone();
+        self.gone.remove(&name);
+        let cluster = self.clusters.entry(name.clone()).or_default();
+        cluster.rows.insert(report.to_owned(), Stored { digest, row });
+        cluster.changed = self.revision;
+        Some(name)
+    }
+
+    fn drop_row(&mut self, report: &str, name: &str) {
+        let Some(cluster) = self.clusters.get_mut(name) else {
+            return;
+        };
+        cluster.rows.remove(report);
+        cluster.changed = self.revision;
+        if cluster.rows.is_empty() {
+            self.clusters.remove(name);
+            self.gone.insert(name.to_owned(), self.revision);
+        }
+    }
+
+    /// The row of a cluster.
+    #[must_use]
+    pub fn row(&self, cluster: &str) -> Option<&ReportRow> {
+        self.clusters.get(cluster).and_then(Cluster::row)
+    }
+
+    /// What is newer than a revision; everything for revision 0.
+    #[must_use]
+    pub fn since(&self, revision: u64) -> Changes<'_> {
+        let newer = self
+            .clusters
+            .values()
+            .filter(|cluster| cluster.changed > revision);
+        let gone = self.gone.iter().filter(|(_, changed)| **changed > revision);
+        Changes {
+            rows: newer.filter_map(Cluster::row).collect(),
+            gone: gone.map(|(name, _)| name.as_str()).collect(),
+        }
+    }
+
+    /// The causes for which clusters stand where they stand. Those that need somebody come first, then those of most clusters.
+    #[must_use]
+    pub fn causes(&self) -> Vec<Cause<'_>> {
+        let mut found: BTreeMap<(Phase, &str), Cause<'_>> = BTreeMap::new();
+        for row in self.clusters.values().filter_map(Cluster::row) {
+            if row.phase == Phase::Complete || row.reason.is_empty() {
+                continue;
+            }
+            let cause = found.entry((row.phase, &row.reason)).or_insert(Cause {
+                phase: row.phase,
+                reason: &row.reason,
+                clusters: 0,
+                example: row,
+            });
+            cause.clusters += 1;
+        }
+        let mut causes: Vec<Cause<'_>> = found.into_values().collect();
+        causes.sort_by_key(|cause| (urgency(cause.phase), std::cmp::Reverse(cause.clusters)));
+        causes
+    }
+
+    /// Names of the clusters that a retry applies to.
+    #[must_use]
+    pub fn retryable(&self) -> usize {
+        let rows = self.clusters.values().filter_map(Cluster::row);
+        rows.filter(|row| matches!(row.phase, Phase::Failed | Phase::PreActionDegraded))
+            .count()
+    }
+}
+
+impl Cluster {
+    fn row(&self) -> Option<&ReportRow> {
+        let rows = self.rows.values().map(|stored| &stored.row);
+        rows.max_by_key(|row| rows::rank(row))
+    }
+}
+
+/// The beginning of a row: enough to know whose it is.
+#[derive(serde::Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    cluster: &'a str,
+}
+
+fn cluster_of(text: &RawValue) -> Option<&str> {
+    serde_json::from_str::<Named<'_>>(text.get())
+        .ok()
+        .map(|named| named.cluster)
+}
+
+/// Phases that need somebody come before those that go on by themselves.
+const fn urgency(phase: Phase) -> u8 {
+    match phase {
+        Phase::Failed => 0,
+        Phase::PreActionDegraded => 1,
+        Phase::Blocked => 2,
+        Phase::PreAction
+        | Phase::Initialized
+        | Phase::Partial
+        | Phase::Operators
+        | Phase::Soaking
+        | Phase::PostAction => 3,
+        Phase::Pending | Phase::Complete => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+use serde_json::{Value, json, value::to_raw_value};
+
+fn row(cluster: &str, phase: &str, reason: &str) -> Value {
+    json!({"cluster": cluster, "phase": phase, "reason": reason, "since": "2026-03-01T11:00:00Z", "revision": "r1"})
+}
+
+fn texts(rows: &[Value]) -> Vec<Box<RawValue>> {
+    rows.iter().map(|row| to_raw_value(row).unwrap()).collect()
+}
+
+fn names<'a>(changes: &Changes<'a>) -> Vec<&'a str> {
+    changes.rows.iter().map(|row| row.cluster.as_str()).collect()
+}
+
+fn listed(reports: &[(&str, &[Value])]) -> Fleet {
+    let mut fleet = Fleet::default();
+    fleet.begin_list();
+    for (name, rows) in reports {
+        fleet.apply(name, texts(rows));
+    }
+    fleet.end_list();
+    fleet
+}
+
+#[test]
+fn only_rows_whose_text_changed_are_told() {
+    let a = row("a", "Pending", "WaitingForSlot");
+    let mut fleet = listed(&[("r-1", &[a.clone(), row("b", "Pending", "WaitingForSlot")])]);
+    assert!(fleet.is_complete());
+    assert_eq!(names(&fleet.since(0)), ["a", "b"]);
+    let told = fleet.revision();
+    assert!(fleet.since(told).rows.is_empty());
+
+    fleet.apply("r-1", texts(&[a, row("b", "Partial", "Running")]));
+    assert_eq!(names(&fleet.since(told)), ["b"]);
+    assert_eq!(fleet.row("b").unwrap().phase, Phase::Partial);
+}
+
+#[test]
+fn a_cluster_without_a_row_is_told_as_gone_until_it_has_one_again() {
+    let mut fleet = listed(&[("r-1", &[row("a", "Pending", ""), row("b", "Pending", "")])]);
+    let told = fleet.revision();
+    fleet.apply("r-1", texts(&[row("a", "Pending", "")]));
+    assert_eq!(fleet.since(told).gone, ["b"]);
+    fleet.apply("r-1", texts(&[row("a", "Pending", ""), row("b", "Pending", "")]));
+    assert!(fleet.since(told).gone.is_empty());
+    assert_eq!(names(&fleet.since(told)), ["b"]);
+}
+
+#[test]
+fn a_report_that_a_later_list_lacks_is_removed_with_its_rows() {
+    let mut fleet = listed(&[
+        ("r-1", &[row("a", "Pending", "")]),
+        ("r-2", &[row("b", "Pending", "")]),
+    ]);
+    let told = fleet.revision();
+    fleet.begin_list();
+    fleet.apply("r-1", texts(&[row("a", "Pending", "")]));
+    fleet.end_list();
+    assert_eq!(fleet.since(told).gone, ["b"]);
+    assert!(fleet.row("b").is_none());
+}
+
+#[test]
+fn of_two_rows_of_a_cluster_the_newer_one_counts_and_the_other_one_follows_it() {
+    let mut newer = row("a", "Complete", "");
+    newer["since"] = json!("2026-03-01T12:00:00Z");
+    let mut fleet = listed(&[("r-1", &[newer]), ("r-2", &[row("a", "Pending", "")])]);
+    assert_eq!(fleet.row("a").unwrap().phase, Phase::Complete);
+    let told = fleet.revision();
+    fleet.remove("r-1");
+    assert_eq!(fleet.row("a").unwrap().phase, Phase::Pending);
+    assert_eq!(names(&fleet.since(told)), ["a"]);
+}
+
+#[test]
+fn a_row_that_cannot_be_read_shows_its_cluster_as_blocked() {
+    let fleet = listed(&[("r-1", &[row("a", "Teleporting", ""), json!(5)])]);
+    let found = fleet.row("a").unwrap();
+    assert_eq!(
+        (found.phase, found.reason.as_str()),
+        (Phase::Blocked, "UnreadableRecord")
+    );
+    assert_eq!(names(&fleet.since(0)), ["a"]);
+}
+
+#[test]
+fn causes_that_need_somebody_come_first_and_then_the_largest() {
+    let fleet = listed(&[(
+        "r-1",
+        &[
+            row("a", "Pending", "WaitingForSlot"),
+            row("b", "Pending", "WaitingForSlot"),
+            row("c", "Pending", "WaitingForCanaries"),
+            row("d", "Blocked", "ManagedService"),
+            row("e", "Failed", "ClusterUpgradeTimeout"),
+            row("f", "Complete", ""),
+        ],
+    )]);
+    let causes = fleet.causes();
+    let found: Vec<_> = causes
+        .iter()
+        .map(|cause| (cause.reason, cause.clusters))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("ClusterUpgradeTimeout", 1),
+            ("ManagedService", 1),
+            ("WaitingForSlot", 2),
+            ("WaitingForCanaries", 1)
+        ]
+    );
+    assert_eq!(causes[2].example.cluster, "a");
+    assert_eq!(fleet.retryable(), 1);
+}

@@ -1,0 +1,226 @@
+//! What the server tells a page: small JSON messages, whose texts are cut and free of characters that are not shown.
+//!
+//! The texts come from clusters and from authors. The page writes them as text only, never as markup.
+
+use api::conditions;
+use api::mcu::ClustersSummary;
+use api::report::{Phase, ReportRow};
+use api::text::cut;
+use api::time::to_rfc3339;
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::feed::Upgrades;
+use super::fleet::{Cause, Changes, Fleet};
+use crate::remedy::{self, Names};
+use crate::render::{state_tone, why};
+use crate::table::one_line;
+use crate::upgrade::Upgrade;
+
+/// Longest name, word and text, in bytes.
+const MAX_NAME: usize = 253;
+const MAX_WORD: usize = 128;
+const MAX_TEXT: usize = 2048;
+/// Most upgrades of the list, those that are not complete first, and most groups of causes.
+const MAX_UPGRADES: usize = 500;
+const MAX_CAUSES: usize = 50;
+
+/// Bits of the marks of a tile.
+const CANARY: u8 = 1;
+const LEFT_SELECTION: u8 = 2;
+
+/// Text of others: on one line, without characters that steer, and cut.
+#[must_use]
+pub fn text(text: &str, most: usize) -> String {
+    cut(&one_line(text), most).to_owned()
+}
+
+fn name(name: &str) -> String {
+    text(name, MAX_NAME)
+}
+
+/// The list of upgrades, for the choice of one.
+#[must_use]
+pub fn upgrades(all: &Upgrades) -> Value {
+    let mut sorted: Vec<&Upgrade> = all.iter().collect();
+    sorted.sort_by_key(|upgrade| upgrade.is(conditions::READY));
+    let shown: Vec<Value> = sorted
+        .iter()
+        .take(MAX_UPGRADES)
+        .map(|upgrade| {
+            let counts = counts(upgrade);
+            json!({
+                "namespace": name(&upgrade.namespace),
+                "name": name(&upgrade.name),
+                "state": text(&upgrade.state(), MAX_WORD),
+                "complete": counts.complete,
+                "total": counts.total,
+            })
+        })
+        .collect();
+    json!({"upgrades": shown, "more": sorted.len().saturating_sub(MAX_UPGRADES)})
+}
+
+fn counts(upgrade: &Upgrade) -> ClustersSummary {
+    let status = upgrade.status.as_ref();
+    status
+        .and_then(|status| status.clusters_summery)
+        .unwrap_or_default()
+}
+
+/// The upgrade that the page shows.
+#[must_use]
+pub fn upgrade(upgrade: &Upgrade) -> Value {
+    let status = upgrade.status.as_ref();
+    let state = upgrade.state();
+    let canaries = status.and_then(|status| status.canary_clusters_summery);
+    json!({
+        "namespace": name(&upgrade.namespace),
+        "name": name(&upgrade.name),
+        "uid": text(&upgrade.uid, MAX_WORD),
+        "target": text(&upgrade.target(), MAX_NAME),
+        "channel": text(upgrade.spec_text("/clusterVersion/channel"), MAX_WORD),
+        "state": text(&state, MAX_WORD),
+        "tone": format!("{:?}", state_tone(&state)),
+        "created": upgrade.created.map(to_rfc3339),
+        "paused": upgrade.paused,
+        "restored": upgrade.restored,
+        "inFlight": status.and_then(|status| status.in_flight).unwrap_or_default(),
+        "slots": status.and_then(|status| status.effective_max_concurrency),
+        "canaries": canaries.map(|canaries| json!({"complete": canaries.complete, "total": canaries.total, "failed": canaries.failed})),
+        "notes": notes(upgrade),
+    })
+}
+
+/// What the reader must know or do: about the whole upgrade, not about single clusters.
+fn notes(upgrade: &Upgrade) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(error) = &upgrade.unreadable {
+        notes.push(format!("The status cannot be read: {error}. Update the plugin."));
+        return notes;
+    }
+    if upgrade.status.is_none() {
+        notes.push("The controller has not processed this upgrade yet.".to_owned());
+    } else if !upgrade.is_observed() {
+        notes.push("The controller has not processed the newest spec yet.".to_owned());
+    }
+    if !upgrade.is_retry_handled() {
+        notes.push("A retry was requested, but the controller has not processed it yet.".to_owned());
+    }
+    let stalled = upgrade
+        .condition(conditions::STALLED)
+        .filter(|stalled| stalled.status == "True");
+    let reason = match stalled {
+        Some(stalled) => {
+            notes.push(format!("Stalled ({}): {}", stalled.reason, stalled.message));
+            stalled.reason.as_str()
+        }
+        None if upgrade.paused && !upgrade.is(conditions::READY) => conditions::reason::PAUSED,
+        None => "",
+    };
+    let names = Names {
+        namespace: &upgrade.namespace,
+        name: &upgrade.name,
+        cluster: "",
+    };
+    notes.extend(remedy::for_upgrade(reason, names));
+    notes.iter().map(|note| text(note, MAX_TEXT)).collect()
+}
+
+/// All clusters of the upgrade, with the phases in the order in which clusters go through them.
+#[must_use]
+pub fn fleet(changes: &Changes<'_>) -> Value {
+    let phases = Phase::ALL.map(Phase::as_str);
+    json!({"phases": phases, "tiles": tiles(&changes.rows)})
+}
+
+/// The clusters that have changed, and those that are gone.
+#[must_use]
+pub fn changes(changes: &Changes<'_>) -> Value {
+    let gone: Vec<String> = changes.gone.iter().map(|cluster| name(cluster)).collect();
+    json!({"tiles": tiles(&changes.rows), "gone": gone})
+}
+
+fn tiles(rows: &[&ReportRow]) -> Vec<Value> {
+    rows.iter().map(|row| tile(row)).collect()
+}
+
+/// One cluster, as `[name, phase, marks, reason, since, start, end]` with times in seconds, because there may be 100,000 of them.
+fn tile(row: &ReportRow) -> Value {
+    let phase = Phase::ALL.iter().position(|phase| *phase == row.phase);
+    let mut marks = 0;
+    if row.canary {
+        marks |= CANARY;
+    }
+    if row.left_selection {
+        marks |= LEFT_SELECTION;
+    }
+    let start = row.steps.first().map(|step| step.started_at.timestamp());
+    let ended = row.steps.last().and_then(|step| step.finished_at);
+    let end = row
+        .phase
+        .is_terminal()
+        .then(|| ended.unwrap_or(row.since).timestamp());
+    json!([
+        name(&row.cluster),
+        phase,
+        marks,
+        text(&row.reason, MAX_WORD),
+        row.since.timestamp(),
+        start,
+        end
+    ])
+}
+
+/// Why clusters stand where they stand, each cause with one example and what to do.
+#[must_use]
+pub fn causes(upgrade: &Upgrade, fleet: &Fleet) -> Value {
+    let causes = fleet.causes();
+    let shown: Vec<Value> = causes
+        .iter()
+        .take(MAX_CAUSES)
+        .map(|cause| one_cause(upgrade, cause))
+        .collect();
+    json!({
+        "causes": shown,
+        "more": causes.len().saturating_sub(MAX_CAUSES),
+        "retryable": fleet.retryable(),
+    })
+}
+
+fn one_cause(upgrade: &Upgrade, cause: &Cause<'_>) -> Value {
+    let names = Names {
+        namespace: &upgrade.namespace,
+        name: &upgrade.name,
+        // The remedy is that of all clusters of the group.
+        cluster: "CLUSTER",
+    };
+    json!({
+        "phase": cause.phase,
+        "reason": text(cause.reason, MAX_WORD),
+        "clusters": cause.clusters,
+        "example": name(&cause.example.cluster),
+        "message": text(&cause.example.message, MAX_TEXT),
+        "remedy": text(&remedy::for_cluster(cause.reason, cause.phase, names), MAX_TEXT),
+    })
+}
+
+/// What `kubectl mcu why` says about a cluster.
+#[must_use]
+pub fn story(upgrade: &Upgrade, row: &ReportRow, now: DateTime<Utc>) -> Value {
+    let mut story = why::explanation(upgrade, row, &why::next_step(upgrade, row));
+    for field in story
+        .as_object_mut()
+        .into_iter()
+        .flat_map(|fields| fields.values_mut())
+    {
+        if let Value::String(value) = field {
+            *value = text(value, MAX_TEXT);
+        }
+    }
+    story["now"] = json!(to_rfc3339(now));
+    story
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! A report as the watch delivers it: only what the dashboard reads, with each row still as text.
+
+use std::borrow::Cow;
+
+use api::ManagedClustersUpgradeReport;
+use api::lenient::capture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A report.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Report {
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+    /// Its rows, unread. None if the field is not a list.
+    #[serde(default, deserialize_with = "texts")]
+    pub rows: Vec<Box<RawValue>>,
+}
+
+impl Report {
+    /// True if the report belongs to another upgrade than that with this UID: to an earlier one of the same name, which was
+    /// deleted but not yet garbage-collected.
+    #[must_use]
+    pub fn is_of_another(&self, uid: &str) -> bool {
+        let owners = self.metadata.owner_references.iter().flatten();
+        let mut upgrades = owners
+            .filter(|owner| owner.kind == "ManagedClustersUpgrade")
+            .peekable();
+        upgrades.peek().is_some() && !upgrades.any(|owner| owner.uid == uid)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+}
+
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<RawValue>>, D::Error> {
+    let text = capture(deserializer)?;
+    Ok(serde_json::from_str(text.get()).unwrap_or_default())
+}
+
+impl Resource for Report {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        ManagedClustersUpgradeReport::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        ManagedClustersUpgradeReport::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        ManagedClustersUpgradeReport::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        ManagedClustersUpgradeReport::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(text: &str) -> Report {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn rows_that_are_no_list_are_none_and_the_report_is_still_read() {
+        assert!(
+            report(r#"{"metadata":{"name":"r"},"rows":"many"}"#)
+                .rows
+                .is_empty()
+        );
+        assert!(report(r#"{"metadata":{"name":"r"}}"#).rows.is_empty());
+        assert_eq!(
+            report(r#"{"metadata":{"name":"r"},"rows":[{"a":1},2]}"#)
+                .rows
+                .len(),
+            2
+        );
+    }
+
+    #[test]
+    fn a_report_of_an_earlier_upgrade_of_the_name_is_told_apart() {
+        let owned = report(
+            r#"{"metadata":{"ownerReferences":[
+                {"apiVersion":"v1","kind":"ManagedClustersUpgrade","name":"spring","uid":"u1"}]}}"#,
+        );
+        assert!(owned.is_of_another("u2") && !owned.is_of_another("u1"));
+        assert!(!report(r#"{"metadata":{}}"#).is_of_another("u1"));
+    }
+}
