@@ -34,6 +34,12 @@ pub enum Tool {
     Promtool,
     /// CNCF distribution's container registry; no part of a hub.
     Registry,
+    /// Installs charts; no part of a hub.
+    Helm,
+    /// The Operator Framework's checker of bundles; no part of a hub.
+    OperatorVerify,
+    /// The manager of kubectl's plugins; no part of a hub.
+    Krew,
 }
 
 impl Tool {
@@ -58,7 +64,7 @@ impl Tool {
     ];
 
     /// Every tool.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
@@ -69,6 +75,9 @@ impl Tool {
         Self::Prometheus,
         Self::Promtool,
         Self::Registry,
+        Self::Helm,
+        Self::OperatorVerify,
+        Self::Krew,
     ];
 
     /// The file name of the binary.
@@ -85,6 +94,9 @@ impl Tool {
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
             Self::Registry => "registry",
+            Self::Helm => "helm",
+            Self::OperatorVerify => "operator-verify",
+            Self::Krew => "krew",
         }
     }
 
@@ -96,6 +108,9 @@ impl Tool {
             Self::Placement | Self::Registration | Self::Work => "ocm",
             Self::Prometheus | Self::Promtool => "prometheus",
             Self::Registry => "registry",
+            Self::Helm => "helm",
+            Self::OperatorVerify => "operator-verify",
+            Self::Krew => "krew",
         }
     }
 
@@ -107,6 +122,9 @@ impl Tool {
             Self::Placement | Self::Registration | Self::Work => "open-cluster-management.io/ocm",
             Self::Prometheus | Self::Promtool => "github.com/prometheus/prometheus",
             Self::Registry => "github.com/distribution/distribution/v3",
+            Self::Helm => "helm.sh/helm/v4",
+            Self::OperatorVerify => "github.com/operator-framework/api",
+            Self::Krew => "sigs.k8s.io/krew",
         }
     }
 
@@ -159,6 +177,9 @@ impl Tool {
                 format!(" -X {}/pkg/version.versionFromGit=v{version}", self.module())
             }
             Self::Registry => format!(" -X {}/version.version=v{version}", self.module()),
+            Self::Helm => format!(" -X {}/internal/version.version=v{version}", self.module()),
+            // The first has no version to print, and krew's is for its own update.
+            Self::OperatorVerify | Self::Krew => String::new(),
         };
         format!("-s -w{stamp}")
     }
@@ -166,6 +187,7 @@ impl Tool {
     fn version_args(self) -> &'static [&'static str] {
         match self {
             Self::Kubectl => &["version", "--client"],
+            Self::Helm | Self::Krew => &["version"],
             _ => &["--version"],
         }
     }

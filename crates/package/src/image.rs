@@ -1,0 +1,178 @@
+//! `cargo xtask image`: the controller's image as an OCI layout, without a container runtime.
+//!
+//! Equal binaries, dependencies and commits give equal bytes: files have the time of the commit and owner 0, and JSON is canonical.
+
+mod build;
+mod layer;
+mod layout;
+mod licences;
+mod push;
+mod sbom;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, ValueEnum};
+use repository::{Metadata, root};
+
+pub use build::Platform;
+pub use layer::{Entry, layer};
+pub use layout::{Blob, Image, Layout};
+pub use push::push;
+
+/// The program in the image; also the name of its package.
+pub const PROGRAM: &str = "mcu-controller";
+
+/// A processor architecture, as OCI names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Architecture {
+    /// x86-64.
+    Amd64,
+    /// 64-bit ARM.
+    Arm64,
+}
+
+impl Architecture {
+    /// As OCI names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Amd64 => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+}
+
+/// The C library that is linked into the binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Libc {
+    /// The GNU C library.
+    Gnu,
+    /// musl.
+    Musl,
+}
+
+/// What to build, and where it goes.
+#[derive(Clone, Debug, Args)]
+pub struct ImageArgs {
+    /// Architectures, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "amd64")]
+    arch: Vec<Architecture>,
+    /// C library of the static binary.
+    #[arg(long, value_enum, default_value = "gnu")]
+    libc: Libc,
+    /// Cargo's profile; dev builds in less time.
+    #[arg(long, default_value = "release")]
+    profile: String,
+    /// Directory of the OCI layout, which is replaced. Default: image in cargo's target directory.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Push it, too, with the credentials of docker or podman: REGISTRY/REPOSITORY:TAG.
+    #[arg(long, value_name = "REF")]
+    push: Option<String>,
+    /// Push over plain HTTP, for a registry on this machine.
+    #[arg(long, requires = "push")]
+    plain_http: bool,
+}
+
+/// The commit that is checked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Its hash; ends with `-dirty` if tracked files differ from it.
+    pub revision: String,
+    /// Its time in seconds since 1970.
+    pub time: i64,
+}
+
+impl Commit {
+    /// Asks git about the repository.
+    ///
+    /// # Errors
+    /// There is no git, or no commit.
+    pub fn read() -> Result<Self> {
+        let head = git(&["rev-parse", "HEAD"])?;
+        let changes = git(&["status", "--porcelain", "--untracked-files=no"])?;
+        Ok(Self {
+            revision: if changes.is_empty() { head } else { head + "-dirty" },
+            time: git(&["log", "-1", "--format=%ct"])?.parse()?,
+        })
+    }
+}
+
+fn git(arguments: &[&str]) -> Result<String> {
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .context("git does not start")?;
+    ensure!(
+        output.status.success(),
+        "git {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Builds the image, writes it, and pushes it where that is asked for.
+///
+/// # Errors
+/// Something for an architecture is not installed (the message says how it is got), a build fails, or the registry refuses
+/// something.
+pub fn run(args: &ImageArgs) -> Result<()> {
+    let commit = Commit::read()?;
+    let mut architectures = args.arch.clone();
+    architectures.sort_unstable();
+    architectures.dedup();
+    let targets = architectures
+        .iter()
+        .map(|&architecture| Platform::new(architecture, args.libc))
+        .collect::<Result<Vec<_>>>()?;
+    let mut images = Vec::new();
+    for target in &targets {
+        let binary = target.build(PROGRAM, &args.profile)?;
+        images.push(image(&binary, target.architecture, target.triple, &commit)?);
+    }
+    let layout = Layout::new(&images)?;
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => Metadata::load()?.target_directory.join("image"),
+    };
+    layout.write(&output)?;
+    println!(
+        "{} of {} in {}",
+        layout.digest(),
+        commit.revision,
+        output.display()
+    );
+    if let Some(reference) = &args.push {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let pushed = runtime.block_on(push(&layout, reference, args.plain_http))?;
+        println!("{pushed}");
+    }
+    Ok(())
+}
+
+/// The image of one architecture with this binary, which was built for the target.
+///
+/// # Errors
+/// The binary or the licence of a dependency cannot be read, or cargo does not know the dependencies.
+pub fn image(binary: &Path, architecture: Architecture, target: &str, commit: &Commit) -> Result<Image> {
+    let bytes = std::fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
+    let dependencies = sbom::Dependencies::read(PROGRAM, target)?;
+    let mut texts = licences::entries(&dependencies)?;
+    texts.push(Entry::file(
+        "sbom/mcu-controller.cdx.json",
+        sbom::render(&dependencies)?,
+    ));
+    let layers = [
+        // Texts change less often than the binary, so they are the layer below.
+        layer(texts, commit.time)?,
+        layer(vec![Entry::program(PROGRAM, bytes)], commit.time)?,
+    ];
+    Image::new(architecture, &dependencies.version(), layers.into(), commit)
+}
+
+#[cfg(test)]
+mod tests;
