@@ -63,7 +63,7 @@ pub fn layer(mut entries: Vec<Entry>, time: i64) -> Result<Layer> {
     let archive = archive.into_inner()?;
     let unpacked = Blob::new(archive.clone()).digest;
     // Without a time and a name in its header.
-    let mut gzip = GzBuilder::new().write(Vec::new(), Compression::best());
+    let mut gzip = GzBuilder::new().write(Vec::new(), Compression::default());
     gzip.write_all(&archive)?;
     Ok(Layer {
         blob: Blob::new(gzip.finish()?),

@@ -18,6 +18,7 @@ use super::{Architecture, Commit, PROGRAM};
 /// As in `deploy/Containerfile`: numeric, so that runAsNonRoot can be checked; the customary "nonroot".
 const USER: &str = "65532:65532";
 const PORT: &str = "8080/tcp";
+const DESCRIPTION: &str = "Upgrades fleets of OpenShift clusters from an Open Cluster Management hub";
 
 /// Bytes under the name that OCI gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Image {
         let created = created.to_rfc3339_opts(SecondsFormat::Secs, true);
         let labels = [
             ("title", PROGRAM),
-            ("description", env!("CARGO_PKG_DESCRIPTION")),
+            ("description", DESCRIPTION),
             ("version", version),
             ("revision", &commit.revision),
             ("licenses", "Apache-2.0"),
