@@ -1,32 +1,38 @@
 //! The command line: commands, flags, help texts and examples. It decides nothing.
 
 mod completion;
+mod connection;
+mod create;
 mod dashboard;
 mod examples;
 mod files;
+mod output;
 mod upgrades;
 mod values;
 
-use std::path::PathBuf;
-
-use chrono::TimeDelta;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 pub use self::completion::{CompleteArgs, CompletionArgs, Shell};
+pub use self::connection::ConnectionArgs;
+pub use self::create::CreateArgs;
 pub use self::dashboard::DashboardArgs;
 pub use self::examples::AFTER_HELP;
 use self::examples::{
-    CLUSTERS_EXAMPLES, COMPLETION_EXAMPLES, LINT_EXAMPLES, ORPHANS_EXAMPLES, PAUSE_EXAMPLES,
+    CAUSES_EXAMPLES, CHECK_EXAMPLES, CLUSTER_EXAMPLES, CLUSTERS_EXAMPLES, COMPLETION_EXAMPLES,
+    CREATE_EXAMPLES, EXPORT_EXAMPLES, HISTORY_EXAMPLES, LINT_EXAMPLES, ORPHANS_EXAMPLES, PAUSE_EXAMPLES,
     REHEARSE_EXAMPLES, RESUME_EXAMPLES, RETRY_EXAMPLES, STATUS_EXAMPLES, UPDATES_EXAMPLES, WHY_EXAMPLES,
 };
 pub use self::files::{LintArgs, RehearseArgs, UnknownFields, UpdatesArgs};
-pub use self::upgrades::{ClustersArgs, NameArgs, RetryArgs, StatusArgs, WhyArgs};
-use self::values::{namespace, request_timeout};
+pub use self::output::Output;
+pub use self::upgrades::{
+    CheckArgs, ClusterArgs, ClustersArgs, HistoryArgs, NameArgs, RetryArgs, StatusArgs, VersionArgs, WhyArgs,
+};
+use self::values::namespace;
 
 /// Shows and controls the upgrades of OpenShift fleets.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kubectl-mcu", bin_name = "kubectl mcu", version, after_help = AFTER_HELP)]
-#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(arg_required_else_help = true)]
 pub struct Cli {
     /// Flags that all commands have in common.
     #[command(flatten)]
@@ -45,42 +51,15 @@ pub struct Common {
     /// Use all namespaces. This works only when upgrades are listed.
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
     pub all_namespaces: bool,
-    /// Output format.
-    #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
+    /// Output format. jsonpath=TEMPLATE and custom-columns=SPEC are read as kubectl reads them; csv is for export.
+    #[arg(short, long, global = true, value_name = "FORMAT", value_parser = self::output::Formats)]
     pub output: Option<Output>,
-    /// Kubeconfig file. The default is KUBECONFIG, then ~/.kube/config, then the service account of the pod.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use.
-    #[arg(long, global = true, value_name = "CONTEXT")]
-    pub context: Option<String>,
-    /// User to impersonate.
-    #[arg(long = "as", global = true, value_name = "USER")]
-    pub impersonate: Option<String>,
-    /// Group to impersonate. May be repeated.
-    #[arg(
-        long = "as-group",
-        global = true,
-        value_name = "GROUP",
-        requires = "impersonate"
-    )]
-    pub impersonate_group: Vec<String>,
-    /// Time limit of one request to the hub or the cluster, such as 30s. It does not apply to watches. 0 means no limit.
-    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = request_timeout)]
-    pub request_timeout: TimeDelta,
-}
-
-/// Output formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// A table with additional columns.
-    Wide,
-    /// JSON.
-    Json,
-    /// YAML.
-    Yaml,
-    /// Names only.
-    Name,
+    /// Print tables without the line of headers.
+    #[arg(long, global = true)]
+    pub no_headers: bool,
+    /// How to reach the hub or the cluster.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 }
 
 /// The commands.
@@ -92,9 +71,24 @@ pub enum Command {
     /// List the clusters of an upgrade with their phases.
     #[command(after_help = CLUSTERS_EXAMPLES)]
     Clusters(ClustersArgs),
+    /// Group the clusters that failed or wait by cause: how many, an example, and what to do.
+    #[command(after_help = CAUSES_EXAMPLES)]
+    Causes(NameArgs),
+    /// Show one cluster in all upgrades of the namespace, or with -A of all namespaces.
+    #[command(after_help = CLUSTER_EXAMPLES)]
+    Cluster(ClusterArgs),
     /// Explain one cluster: its phase, the cause, its history, and the next step.
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArgs),
+    /// List the upgrades by start, with their length. With NAME, list what happened on its clusters, in order.
+    #[command(after_help = HISTORY_EXAMPLES)]
+    History(HistoryArgs),
+    /// Write the record of all clusters of an upgrade as CSV or JSON.
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(NameArgs),
+    /// Create an upgrade. With --dry-run, print its manifest instead.
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(Box<CreateArgs>),
     /// Stop starting clusters. Clusters in flight finish all their steps.
     #[command(after_help = PAUSE_EXAMPLES)]
     Pause(NameArgs),
@@ -104,6 +98,11 @@ pub enum Command {
     /// Retry the clusters that failed or whose pre-action is degraded.
     #[command(after_help = RETRY_EXAMPLES)]
     Retry(RetryArgs),
+    /// Check that the hub and the controller are set up to upgrade clusters. With --pre, check the hub before the installation.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// Show the versions of the plugin and of the controller, and whether they fit together.
+    Version(VersionArgs),
     /// Check manifests offline against the rules of admission and of the controller.
     #[command(after_help = LINT_EXAMPLES)]
     Lint(LintArgs),

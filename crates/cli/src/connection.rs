@@ -1,15 +1,16 @@
 //! A connection to an API server, configured as in kubectl, with a time limit for each request. It knows whether the server
 //! is the hub or a cluster only for its error messages.
 
+mod overrides;
+
 use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use crate::args::Common;
+use crate::args::{Common, ConnectionArgs};
 use crate::failure::{Failure, with_cause};
 
 /// How long a connection may be silent before it counts as lost. A healthy watch is renewed more often than that
@@ -64,6 +65,7 @@ impl Connection {
     pub async fn open(common: &Common, peer: Peer) -> Result<Connection, Failure> {
         let mut config = config(common, peer).await?;
         let request_timeout = common
+            .connection
             .request_timeout
             .to_std()
             .ok()
@@ -71,9 +73,9 @@ impl Connection {
         // This also applies to watches: a watch that is silent for longer has lost its server.
         config.read_timeout = request_timeout.map(|limit| limit.max(SILENCE_TIMEOUT));
         config.reset_reader_on_write = true;
-        if let Some(user) = &common.impersonate {
+        if let Some(user) = &common.connection.impersonate {
             config.auth_info.impersonate = Some(user.clone());
-            config.auth_info.impersonate_groups = Some(common.impersonate_group.clone());
+            config.auth_info.impersonate_groups = Some(common.connection.impersonate_group.clone());
         }
         let namespace = common
             .namespace
@@ -125,31 +127,55 @@ impl Connection {
 }
 
 async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
+    let flags = &common.connection;
     let options = KubeConfigOptions {
-        context: common.context.clone(),
-        ..KubeConfigOptions::default()
+        context: flags.context.clone(),
+        cluster: flags.cluster.clone(),
+        user: flags.user.clone(),
     };
     let from_variable = || present(&std::env::var_os("KUBECONFIG").unwrap_or_default());
-    if let Some(file) = &common.kubeconfig {
-        from_file(file, &options).await
-    } else {
-        match from_variable() {
-            Ok(Some(merged)) => Config::from_custom_kubeconfig(merged, &options).await,
-            Ok(None) if common.context.is_some() => Config::from_kubeconfig(&options).await,
-            Ok(None) => {
-                return Config::infer().await.map_err(|error| {
-                    let cause = std::error::Error::source(&error)
-                        .map_or_else(|| error.to_string(), ToString::to_string);
-                    unconfigured(&cause, variable().as_deref(), peer)
-                });
-            }
-            Err(error) => Err(error),
+    let found = match &flags.kubeconfig {
+        Some(file) => Kubeconfig::read_from(file).map(Some),
+        None => from_variable(),
+    };
+    match found {
+        Ok(Some(kubeconfig)) => from(kubeconfig, flags, options).await,
+        Ok(None) if overrides::names_entries(flags) => {
+            from(
+                Kubeconfig::read().map_err(|error| unusable(&error, None))?,
+                flags,
+                options,
+            )
+            .await
         }
+        // kubectl needs no kubeconfig if the flags say everything.
+        Ok(None) if overrides::any(flags) => {
+            from(Kubeconfig::read().unwrap_or_default(), flags, options).await
+        }
+        Ok(None) => {
+            return Config::infer().await.map_err(|error| {
+                let cause =
+                    std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+                unconfigured(&cause, variable().as_deref(), peer)
+            });
+        }
+        Err(error) => Err(error),
     }
     .map_err(|error| {
-        let flag = common.kubeconfig.as_ref().map(|file| file.display().to_string());
+        let flag = flags.kubeconfig.as_ref().map(|file| file.display().to_string());
         unusable(&error, flag.or_else(variable).as_deref())
     })
+}
+
+async fn from(
+    mut kubeconfig: Kubeconfig,
+    flags: &ConnectionArgs,
+    mut options: KubeConfigOptions,
+) -> Result<Config, KubeconfigError> {
+    if overrides::any(flags) {
+        overrides::apply(&mut kubeconfig, flags, &mut options);
+    }
+    Config::from_custom_kubeconfig(kubeconfig, &options).await
 }
 
 /// The files of KUBECONFIG, merged. Missing files count as empty, as in kubectl. `None` if no file exists.
@@ -168,10 +194,6 @@ fn present(listed: &OsStr) -> Result<Option<Kubeconfig>, KubeconfigError> {
 /// The value of KUBECONFIG; `None` if it is unset or empty.
 fn variable() -> Option<String> {
     std::env::var("KUBECONFIG").ok().filter(|files| !files.is_empty())
-}
-
-async fn from_file(file: &Path, options: &KubeConfigOptions) -> Result<Config, KubeconfigError> {
-    Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, options).await
 }
 
 /// The failure if nothing is configured. `variable` is the value of KUBECONFIG.

@@ -5,8 +5,8 @@
 pub enum Exit {
     /// The command succeeded. With `status -w`, the upgrade is Ready.
     Done,
-    /// The hub or the cluster rejected the request, an object was not found, `lint` found violations, `graph path` found no
-    /// path, or `updates --to` did not allow the update.
+    /// The hub or the cluster rejected the request, an object was not found, `lint` found violations, `check` found a fault,
+    /// `graph path` found no path, or `updates --to` did not allow the update.
     Error,
     /// The command line is invalid. clap itself exits with this code.
     Usage,
@@ -27,7 +27,7 @@ impl Exit {
         ),
         (
             Exit::Error,
-            "the hub or the cluster rejected the request, an object was not found, lint found violations, no path exists, or the requested update is not allowed",
+            "the hub or the cluster rejected the request, an object was not found, lint found violations, a check failed, no path exists, or the requested update is not allowed",
         ),
         (Exit::Usage, "the command line is invalid"),
         (

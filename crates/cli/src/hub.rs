@@ -1,5 +1,7 @@
 //! Requests to the hub for upgrades, reports and works. This module renders nothing.
 
+pub mod any;
+
 use api::names::LABEL_MCU_UID;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 use futures::{Stream, StreamExt};

@@ -1,11 +1,12 @@
 //! `kubectl mcu`: the kubectl plugin for `ManagedClustersUpgrade`.
 //!
 //! The plugin reads upgrades and their reports, changes `spec.paused` and the retry annotation, and checks manifests offline.
-//! It reads the state of clusters from the reports only, never from ManifestWorks or from the clusters. There are four
+//! It reads the state of clusters from the reports only, never from ManifestWorks or from the clusters. There are five
 //! exceptions:
 //!
 //! - [`rehearse`] reads everything that the controller plans by, and plays it in virtual time.
 //! - [`orphans`] reads the metadata of ManifestWorks, to find those whose upgrade no longer exists.
+//! - [`check`] reads what an installation consists of; `cluster` and `clusters -l` read ManagedClusters.
 //! - [`graph`] queries the update graph of a service or of files, without a hub.
 //! - [`cluster`] shows the updates of one cluster, through the cluster's own kubeconfig.
 //!
@@ -13,10 +14,13 @@
 
 pub mod age;
 pub mod args;
+pub mod causes;
+pub mod check;
 pub mod cluster;
 pub mod command;
 pub mod completion;
 pub mod connection;
+pub mod create;
 pub mod dashboard;
 pub mod exit;
 pub mod failure;
@@ -34,8 +38,9 @@ pub mod render;
 pub mod rows;
 pub mod screen;
 pub mod table;
+pub mod template;
 pub mod upgrade;
 
-pub use command::run;
+pub use command::{run, run_args};
 pub use exit::Exit;
 pub use reference::reference_markdown;

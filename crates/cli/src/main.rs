@@ -1,18 +1,15 @@
-//! The binary `kubectl-mcu`. It parses the flags and sets the exit code; everything else is in the library.
+//! The binary `kubectl-mcu`. It passes on its arguments and sets the exit code; everything else is in the library.
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use kubectl_mcu::Exit;
-use kubectl_mcu::args::Cli;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
     // rustls needs a default provider because several are linked. An error only means that one is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let exit = match runtime {
-        Ok(runtime) => runtime.block_on(kubectl_mcu::run(cli)),
+        Ok(runtime) => runtime.block_on(kubectl_mcu::run_args(std::env::args_os())),
         Err(error) => {
             eprintln!("error: {}", api::text::visible(&error.to_string()));
             Exit::Error

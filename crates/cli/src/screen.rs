@@ -1,14 +1,11 @@
 //! Standard output and standard error. If the reader closes the pipe (`| head`), the output ends without a panic.
 
+mod live;
+
 use std::io::{IsTerminal, Write};
 
+pub use self::live::{LiveScreen, Resizes, Size};
 use crate::paint::Paint;
-
-const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l";
-const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
-const HOME: &str = "\u{1b}[H";
-const CLEAR_LINE: &str = "\u{1b}[K";
-const CLEAR_BELOW: &str = "\u{1b}[J";
 
 /// The destination of the output.
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +51,7 @@ impl Screen {
     /// intact.
     #[must_use]
     pub fn live(self) -> LiveScreen {
-        if self.redraws {
-            send(ENTER);
-        }
-        LiveScreen { screen: self }
+        LiveScreen::enter(self.paint)
     }
 }
 
@@ -65,33 +59,4 @@ impl Screen {
 fn send(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
-}
-
-/// The alternate screen of a terminal. When it is dropped, the terminal shows its previous content again.
-#[derive(Debug)]
-pub struct LiveScreen {
-    screen: Screen,
-}
-
-impl LiveScreen {
-    /// Replaces the content without flicker. Returns false if the terminal is gone.
-    #[must_use]
-    pub fn draw(&self, text: &str) -> bool {
-        let mut frame = HOME.to_owned();
-        for line in self.screen.paint.clean(text).lines() {
-            frame.push_str(line);
-            frame.push_str(CLEAR_LINE);
-            frame.push_str("\r\n");
-        }
-        frame.push_str(CLEAR_BELOW);
-        send(&frame)
-    }
-}
-
-impl Drop for LiveScreen {
-    fn drop(&mut self) {
-        if self.screen.redraws {
-            send(LEAVE);
-        }
-    }
 }

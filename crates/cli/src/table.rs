@@ -59,7 +59,7 @@ pub fn or_none(text: &str) -> &str {
 /// Rows below headers. A row may have fewer cells than there are headers.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    headers: Vec<&'static str>,
+    headers: Vec<String>,
     rows: Vec<Vec<Cell>>,
     widths: Vec<usize>,
 }
@@ -67,9 +67,9 @@ pub struct Table {
 impl Table {
     /// An empty table.
     #[must_use]
-    pub fn new(headers: &[&'static str]) -> Table {
+    pub fn new(headers: &[&str]) -> Table {
         Table {
-            headers: headers.to_vec(),
+            headers: headers.iter().map(|header| (*header).to_owned()).collect(),
             rows: Vec::new(),
             widths: headers.iter().map(|header| width(header)).collect(),
         }
@@ -83,6 +83,20 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Adds a line that belongs to no column.
+    pub fn title(&mut self, text: impl Into<String>) {
+        self.rows.push(vec![Cell::from(text)]);
+    }
+
+    /// Makes the columns at least as wide as those of an earlier table, and remembers their widths for the next one.
+    pub fn keep_widths(&mut self, widths: &mut Vec<usize>) {
+        widths.resize(self.widths.len(), 0);
+        for (own, kept) in self.widths.iter_mut().zip(widths) {
+            *own = (*own).max(*kept);
+            *kept = *own;
+        }
+    }
+
     /// True if the table has no rows.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -92,7 +106,11 @@ impl Table {
     /// The table as text. Each line begins with `indent` spaces and ends with a newline.
     #[must_use]
     pub fn render(&self, paint: Paint, indent: usize) -> String {
-        let headers: Vec<Cell> = self.headers.iter().map(|header| Cell::from(*header)).collect();
+        let headers: Vec<Cell> = self
+            .headers
+            .iter()
+            .map(|header| Cell::from(header.as_str()))
+            .collect();
         let mut text = self.line(&headers, paint, indent);
         for row in &self.rows {
             text.push_str(&self.line(row, paint, indent));

@@ -6,7 +6,8 @@ Examples:
   # Follow an upgrade until it is Ready (exit 0) or Stalled (exit 3)
   kubectl mcu status spring -w --timeout 6h
 
-  # Which clusters failed, and why one of them did
+  # Why clusters failed or wait, which failed, and why one of them did
+  kubectl mcu causes spring
   kubectl mcu clusters spring --phase Failed
   kubectl mcu why spring edge-17
 
@@ -22,7 +23,7 @@ Examples:
 
 Exit codes:
   0    the command succeeded; with status -w, the upgrade is Ready
-  1    the hub or the cluster rejected the request, an object was not found, lint found violations, no path exists, or the requested update is not allowed
+  1    the hub or the cluster rejected the request, an object was not found, lint found violations, a check failed, no path exists, or the requested update is not allowed
   2    the command line is invalid
   3    status -w: the upgrade is Stalled and needs somebody to act; rehearse: the upgrade would stop before it is complete
   4    status -w: the time limit of --timeout passed first
@@ -46,7 +47,48 @@ pub(super) const CLUSTERS_EXAMPLES: &str = "\
 Examples:
   kubectl mcu clusters spring
   kubectl mcu clusters spring --phase Failed --phase Blocked -o wide
-  kubectl mcu clusters spring --phase Complete -o name";
+  kubectl mcu clusters spring --phase Complete -o name
+
+  # Those in Europe that wait for a reason, the longest first; then follow every change
+  kubectl mcu clusters spring -l region=eu --reason ClusterUnavailable --sort-by .since
+  kubectl mcu clusters spring -w";
+
+pub(super) const CAUSES_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu causes spring
+  kubectl mcu causes spring -o custom-columns=REASON:.reason,CLUSTERS:.clusters";
+
+pub(super) const CLUSTER_EXAMPLES: &str = "\
+Examples:
+  # In which upgrades is and was this cluster?
+  kubectl mcu cluster edge-17 -A";
+
+pub(super) const HISTORY_EXAMPLES: &str = "\
+Examples:
+  # How long did the upgrades take?
+  kubectl mcu history -A
+
+  # What happened on the clusters of one of them, in order
+  kubectl mcu history spring";
+
+pub(super) const EXPORT_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu export spring -o csv > spring.csv
+  kubectl mcu export spring -o json";
+
+pub(super) const CREATE_EXAMPLES: &str = "\
+Examples:
+  # Print the manifest of an upgrade with canaries, to commit or to apply it
+  kubectl mcu create spring --set prod --to 4.18.20 --channel stable-4.18 --canary canary=true --dry-run
+
+  # Create it, paused
+  kubectl mcu create spring --set prod --to 4.18.20 --channel stable-4.18 --max-concurrency 10% --paused";
+
+pub(super) const CHECK_EXAMPLES: &str = "\
+Examples:
+  # Before the installation, and after it
+  kubectl mcu check --pre
+  kubectl mcu check -n upgrades -o json";
 
 pub(super) const WHY_EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,6 @@
 use super::*;
 use api::report::Phase;
+use chrono::TimeDelta;
 use clap::CommandFactory;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -40,7 +41,7 @@ fn a_request_timeout_is_a_duration_or_seconds() {
     for (text, seconds) in [("30", 30), ("0", 0), ("2m", 120)] {
         let line = format!("status --request-timeout {text}");
         let cli = parse(&line).unwrap();
-        assert_eq!(cli.common.request_timeout, TimeDelta::seconds(seconds));
+        assert_eq!(cli.common.connection.request_timeout, TimeDelta::seconds(seconds));
     }
     assert!(parse("status --request-timeout=-1s").is_err());
     assert!(parse("status --request-timeout=soon").is_err());
@@ -85,4 +86,33 @@ fn wrong_command_lines_end_with_the_usage_code() {
         parse("status -w").unwrap_err().exit_code(),
         i32::from(crate::Exit::Usage.code())
     );
+}
+
+#[test]
+fn a_format_may_have_a_template() {
+    let output = |text: &str| parse(&format!("status -o {text}")).map(|cli| cli.common.output);
+    assert_eq!(output("json").unwrap(), Some(Output::Json));
+    assert!(matches!(
+        output("jsonpath={.items[*].metadata.name}").unwrap(),
+        Some(Output::Template(_))
+    ));
+    assert!(matches!(
+        output("custom-columns=NAME:.metadata.name").unwrap(),
+        Some(Output::Template(_))
+    ));
+    for wrong in ["table", "jsonpath={.a", "custom-columns=NAME", "jsonpath"] {
+        let error = output(wrong).unwrap_err();
+        assert_eq!(error.exit_code(), i32::from(crate::Exit::Usage.code()), "{wrong}");
+    }
+}
+
+#[test]
+fn flags_of_the_connection_are_those_of_kubectl() {
+    let line = "status -s https://hub.example.com --token t --cluster hub --user ann --certificate-authority ca.crt \
+                --client-certificate a.crt --client-key a.key --tls-server-name hub --as bob --as-group ops";
+    let connection = parse(line).unwrap().common.connection;
+    assert_eq!(connection.server.as_deref(), Some("https://hub.example.com"));
+    assert_eq!(connection.cluster.as_deref(), Some("hub"));
+    assert!(parse("status --insecure-skip-tls-verify --certificate-authority ca.crt").is_err());
+    assert!(parse("cluster edge-1 --cluster hub").is_ok());
 }

@@ -37,6 +37,56 @@ pub struct ClustersArgs {
     /// Show only clusters in this phase. May be repeated.
     #[arg(long = "phase", value_name = "PHASE", ignore_case = true, value_parser = phases())]
     pub phases: Vec<Phase>,
+    /// Show only clusters with this reason, as in the column REASON. May be repeated.
+    #[arg(long = "reason", value_name = "REASON")]
+    pub reasons: Vec<String>,
+    /// Show only clusters whose ManagedCluster has these labels, such as region=eu,tier!=test.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub selector: Option<String>,
+    /// Sort by this field of the rows, a JSONPath such as .since or .toVersion.
+    #[arg(long, value_name = "JSONPATH", value_parser = crate::template::Path::read)]
+    pub sort_by: Option<crate::template::Path>,
+    /// After the table, print each row that changes, until you press Ctrl-C.
+    #[arg(short, long, conflicts_with = "sort_by")]
+    pub watch: bool,
+}
+
+/// Flags of `cluster`.
+#[derive(Clone, Debug, Args)]
+pub struct ClusterArgs {
+    /// Name of the ManagedCluster.
+    #[arg(value_parser = object_name)]
+    pub cluster: String,
+}
+
+/// Flags of `history`.
+#[derive(Clone, Debug, Args)]
+pub struct HistoryArgs {
+    /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
+    pub name: Option<String>,
+}
+
+/// Flags of `check`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    /// Check whether the hub is ready for the installation.
+    #[arg(long)]
+    pub pre: bool,
+    /// Namespace of the controller.
+    #[arg(long, value_name = "NAMESPACE", default_value = "mcu-system", value_parser = object_name)]
+    pub controller_namespace: String,
+}
+
+/// Flags of `version`.
+#[derive(Clone, Debug, Args)]
+pub struct VersionArgs {
+    /// Show only the version of the plugin, without asking the hub.
+    #[arg(long)]
+    pub client: bool,
+    /// Namespace of the controller.
+    #[arg(long, value_name = "NAMESPACE", default_value = "mcu-system", value_parser = object_name)]
+    pub controller_namespace: String,
 }
 
 /// Flags of `why`.

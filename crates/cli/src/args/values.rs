@@ -30,6 +30,11 @@ pub(super) fn duration(text: &str) -> Result<TimeDelta, String> {
         .ok_or_else(|| "must be a duration such as 30s, 90m or 1h30m (days are not supported)".to_owned())
 }
 
+/// A duration as it is written in a spec.
+pub(super) fn duration_text(text: &str) -> Result<String, String> {
+    duration(text).map(|_| text.to_owned())
+}
+
 /// A duration, or a number of seconds as in kubectl.
 pub(super) fn request_timeout(text: &str) -> Result<TimeDelta, String> {
     let seconds = text.parse::<u32>().ok();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::args::Common;
+use crate::args::{Common, ConnectionArgs};
 use crate::completion::{Expected, answer, expected};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -62,12 +62,20 @@ fn with_flags(common: &Common, words: &[String]) -> Common {
             joined.or_else(apart)
         })
     };
-    Common {
-        namespace: value(&["-n", "--namespace"]).or_else(|| common.namespace.clone()),
-        context: value(&["--context"]).or_else(|| common.context.clone()),
+    let given = &common.connection;
+    let connection = ConnectionArgs {
+        context: value(&["--context"]).or_else(|| given.context.clone()),
         kubeconfig: value(&["--kubeconfig"])
             .map(Into::into)
-            .or_else(|| common.kubeconfig.clone()),
+            .or_else(|| given.kubeconfig.clone()),
+        cluster: value(&["--cluster"]).or_else(|| given.cluster.clone()),
+        user: value(&["--user"]).or_else(|| given.user.clone()),
+        server: value(&["-s", "--server"]).or_else(|| given.server.clone()),
+        ..given.clone()
+    };
+    Common {
+        namespace: value(&["-n", "--namespace"]).or_else(|| common.namespace.clone()),
+        connection,
         ..common.clone()
     }
 }
@@ -84,7 +92,7 @@ mod tests {
             .collect();
         let common = with_flags(&Common::default(), &words);
         assert_eq!(common.namespace.as_deref(), Some("upgrades"));
-        assert_eq!(common.context.as_deref(), Some("prod"));
-        assert_eq!(common.kubeconfig, None);
+        assert_eq!(common.connection.context.as_deref(), Some("prod"));
+        assert_eq!(common.connection.kubeconfig, None);
     }
 }

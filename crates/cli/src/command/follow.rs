@@ -1,22 +1,30 @@
-//! `status -w`: follows an upgrade until it is Ready or Stalled. It redraws a terminal; any other output gets one line per
-//! change.
+//! `status -w`: follows an upgrade until it is Ready or Stalled. A terminal shows a live picture of its clusters; any other output
+//! gets one line per change.
+//!
+//! The hub is watched and never polled. However many changes come, the picture is drawn only a few times a second.
 
 use std::time::Duration;
 
+use api::report::ReportRow;
 use chrono::{SecondsFormat, TimeDelta, Utc};
 use futures::StreamExt;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::args::{Common, Output};
+use crate::dashboard::feed::{self, Watched};
+use crate::dashboard::fleet::Fleet;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
+use crate::render::tree::{self, Picture};
 use crate::render::{objects, status};
-use crate::screen::{LiveScreen, Screen};
+use crate::screen::{LiveScreen, Resizes, Screen, Size};
 use crate::upgrade::{PLURAL, Upgrade, Verdict};
 
-/// How often the screen is redrawn. Without changes, only the ages on it grow.
-const REDRAW: Duration = Duration::from_secs(1);
+/// The shortest time between two frames.
+const FRAME: Duration = Duration::from_millis(250);
+/// When a frame is due without changes, because the times on it grow.
+const TICK: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
     common: &Common,
@@ -45,30 +53,28 @@ async fn watch(
     view: &mut View,
 ) -> Result<Exit, Failure> {
     let far = Instant::now() + Duration::from_hours(24 * 3650);
-    let (mut events, mut trouble) = (std::pin::pin!(hub.follow(name)), false);
-    let mut redraw = interval(REDRAW);
-    redraw.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    if let Some(exit) = view.show(first) {
+    let mut events = std::pin::pin!(hub.follow(name));
+    let mut resizes = Resizes::listen();
+    if let Some(exit) = view.show(first, hub) {
         return Ok(exit);
     }
     loop {
+        let (is_live, next_frame) = (view.is_live(), view.next_frame());
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(Some(upgrade))) => {
-                    trouble = false;
-                    if let Some(exit) = view.show(upgrade) {
+                    view.trouble(String::new());
+                    if let Some(exit) = view.show(upgrade, hub) {
                         return Ok(exit);
                     }
                 }
                 Some(Ok(None)) => return Err(Failure::not_found(PLURAL, name)),
-                Some(Err(error)) if !trouble => {
-                    trouble = true;
-                    view.note(&format!("Warning: {error}; retrying\n"));
-                }
-                Some(Err(_)) => {}
+                Some(Err(error)) => view.trouble(error),
                 None => return Err(Failure::Unreachable("the watch ended".to_owned())),
             },
-            _ = redraw.tick(), if view.is_live() => {
+            () = view.rows_changed() => {}
+            () = resizes.next(), if is_live => view.is_due = true,
+            () = sleep_until(next_frame), if is_live => {
                 if !view.redraw() {
                     return Ok(Exit::Error);
                 }
@@ -88,17 +94,34 @@ struct View {
     live: Option<LiveScreen>,
     last_line: String,
     last: Option<Upgrade>,
+    /// The clusters, with the UID of their upgrade. Only a live view needs them.
+    fleet: Option<(String, Clusters)>,
+    /// Why the upgrade cannot be watched; empty if it can.
+    trouble: String,
+    drawn: Instant,
+    /// True if something has changed since the last frame.
+    is_due: bool,
+}
+
+/// The clusters of an upgrade, and the news of their changes.
+struct Clusters {
+    fleet: Watched<Fleet>,
+    changes: tokio::sync::watch::Receiver<u64>,
 }
 
 impl View {
     fn new(output: Option<Output>, screen: Screen) -> View {
-        let for_humans = matches!(output, None | Some(Output::Wide));
+        let for_humans = Output::is_for_humans(output);
         View {
             screen,
             output,
             live: (for_humans && screen.redraws).then(|| screen.live()),
             last_line: String::new(),
             last: None,
+            fleet: None,
+            trouble: String::new(),
+            drawn: Instant::now(),
+            is_due: false,
         }
     }
 
@@ -106,16 +129,45 @@ impl View {
         self.live.is_some()
     }
 
+    fn next_frame(&self) -> Instant {
+        self.drawn + if self.is_due { FRAME } else { TICK }
+    }
+
     /// Shows a new state of the upgrade. Returns the exit if the command is done, or if nobody reads the output any more.
-    fn show(&mut self, upgrade: Upgrade) -> Option<Exit> {
+    fn show(&mut self, upgrade: Upgrade, hub: &Hub) -> Option<Exit> {
         let exit = exit_of(&upgrade.verdict());
+        if self.is_live() {
+            self.follow_clusters(&upgrade, hub);
+        }
         let previous = self.last.replace(upgrade);
         let delivered = if self.is_live() {
-            self.redraw()
+            self.is_due = true;
+            // The first frame does not wait.
+            previous.is_some() || self.redraw()
         } else {
             self.append(previous.as_ref())
         };
         if delivered { exit } else { Some(Exit::Error) }
+    }
+
+    /// Watches the reports of an upgrade, unless they are watched already.
+    fn follow_clusters(&mut self, upgrade: &Upgrade, hub: &Hub) {
+        if self.fleet.as_ref().is_none_or(|(uid, _)| *uid != upgrade.uid) {
+            let fleet = feed::fleet(hub, upgrade);
+            let changes = fleet.changes();
+            self.fleet = Some((upgrade.uid.clone(), Clusters { fleet, changes }));
+        }
+    }
+
+    /// Waits until clusters have changed. Never, if they are not watched.
+    async fn rows_changed(&mut self) {
+        if let Some((_, clusters)) = &mut self.fleet
+            && clusters.changes.changed().await.is_ok()
+        {
+            self.is_due = true;
+            return;
+        }
+        std::future::pending::<()>().await;
     }
 
     fn append(&mut self, previous: Option<&Upgrade>) -> bool {
@@ -136,8 +188,39 @@ impl View {
         }
     }
 
-    fn redraw(&self) -> bool {
-        self.live.as_ref().is_none_or(|live| live.draw(&self.full()))
+    /// Draws a frame. Returns false if the terminal is gone.
+    fn redraw(&mut self) -> bool {
+        (self.drawn, self.is_due) = (Instant::now(), false);
+        let size = Size::of_terminal();
+        let text = self.picture(size.lines);
+        self.live.as_mut().is_none_or(|live| live.draw(&text, size))
+    }
+
+    fn picture(&self, lines: usize) -> String {
+        let Some(upgrade) = &self.last else {
+            return String::new();
+        };
+        let draw = |rows: Option<&[&ReportRow]>, trouble: &str| {
+            let picture = Picture {
+                upgrade,
+                rows,
+                trouble,
+            };
+            tree::render(picture, lines, Utc::now(), self.screen.paint)
+        };
+        let Some((_, clusters)) = &self.fleet else {
+            return draw(None, &self.trouble);
+        };
+        let trouble = clusters.fleet.trouble();
+        let trouble = if trouble.is_empty() {
+            &self.trouble
+        } else {
+            &trouble
+        };
+        clusters.fleet.read(|fleet| {
+            let rows = fleet.is_complete().then(|| fleet.since(0).rows);
+            draw(rows.as_deref(), trouble)
+        })
     }
 
     fn full(&self) -> String {
@@ -148,15 +231,19 @@ impl View {
             .unwrap_or_default()
     }
 
-    /// Prints a remark to standard error. In a live view, the next redraw removes it.
-    fn note(&self, text: &str) {
-        self.screen.note(text);
+    /// Takes note of why the upgrade cannot be watched. A live view shows it; elsewhere the first of several is a warning.
+    fn trouble(&mut self, trouble: String) {
+        if !self.is_live() && self.trouble.is_empty() && !trouble.is_empty() {
+            self.screen.note(&format!("Warning: {trouble}; retrying\n"));
+        }
+        self.is_due |= self.trouble != trouble;
+        self.trouble = trouble;
     }
 
     /// Leaves the live view and prints the last state. A log ends with the full view of an upgrade that is not Ready.
     fn close(&mut self, ended: bool) {
         let was_live = self.live.take().is_some();
-        let for_humans = matches!(self.output, None | Some(Output::Wide));
+        let for_humans = Output::is_for_humans(self.output);
         let open = self
             .last
             .as_ref()

@@ -38,6 +38,7 @@ pub(super) async fn run(common: &Common, command: &GraphCommand, screen: Screen)
 
 fn timeout(common: &Common) -> Option<Duration> {
     common
+        .connection
         .request_timeout
         .to_std()
         .ok()

@@ -7,18 +7,18 @@ use crate::args::{Common, LintArgs, Output};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::lint::{Linter, Report, output};
+use crate::render::objects::machine;
 use crate::screen::Screen;
 
 pub(super) fn run(common: &Common, args: &LintArgs, screen: Screen) -> Result<Exit, Failure> {
     let report = check(common, args)?;
-    let text = match common.output {
-        Some(Output::Json) => output::json(&report),
-        Some(Output::Yaml) => output::yaml(&report),
-        Some(Output::Name) => output::names(&report),
-        None | Some(Output::Wide) => output::text(&report),
+    let text = if common.output == Some(Output::Name) {
+        output::names(&report)
+    } else {
+        machine(common.output, || output::value(&report)).unwrap_or_else(|| output::text(&report))
     };
     screen.print(&text);
-    if matches!(common.output, None | Some(Output::Wide)) {
+    if Output::is_for_humans(common.output) {
         screen.note(&output::notes(&report));
     }
     Ok(exit_of(&report))

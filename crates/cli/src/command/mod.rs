@@ -1,20 +1,47 @@
 //! The commands. They connect the command line, the hub and the renderers.
 
 pub(crate) mod change;
+mod check;
+mod cluster;
+mod clusters;
 mod complete;
+mod create;
 mod dashboard;
 mod follow;
 mod graph;
+mod history;
 mod lint;
 mod orphans;
 mod rehearse;
 mod show;
 mod updates;
+mod version;
 
-use crate::args::{Cli, Command, Common};
+use std::ffi::OsString;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command, Common, Output};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
+
+/// Runs the plugin with these arguments, of which the first is the name of the program, as a program of its own would: it prints
+/// results and errors, and returns how it ended. Other programs show what the plugin shows by calling this.
+pub async fn run_args<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -> Exit {
+    match Cli::try_parse_from(args) {
+        Ok(cli) => run(cli).await,
+        Err(error) => {
+            // Nobody reads the output any more.
+            let _ = error.print();
+            if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            }
+        }
+    }
+}
 
 /// Runs a command. It prints failures as kubectl prints them.
 pub async fn run(cli: Cli) -> Exit {
@@ -31,6 +58,9 @@ pub async fn run(cli: Cli) -> Exit {
 
 async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     let common = &cli.common;
+    if common.output == Some(Output::Csv) && !matches!(cli.command, Command::Export(_)) {
+        return Err(Failure::Other("-o csv is for export".to_owned()));
+    }
     match &cli.command {
         Command::Lint(args) => lint::run(common, args, screen),
         Command::Graph(args) => graph::run(common, &args.command, screen).await,
@@ -56,8 +86,29 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         },
         Command::Clusters(args) => {
             refuse_all_namespaces(common)?;
-            show::clusters(common, args, screen).await
+            clusters::run(common, args, screen).await
         }
+        Command::Causes(args) => {
+            refuse_all_namespaces(common)?;
+            show::causes(common, &args.name, screen).await
+        }
+        Command::Cluster(args) => cluster::run(common, args, screen).await,
+        Command::History(args) => {
+            if args.name.is_some() {
+                refuse_all_namespaces(common)?;
+            }
+            history::run(common, args, screen).await
+        }
+        Command::Export(args) => {
+            refuse_all_namespaces(common)?;
+            history::export(common, &args.name, screen).await
+        }
+        Command::Create(args) => {
+            refuse_all_namespaces(common)?;
+            create::run(common, args, screen).await
+        }
+        Command::Check(args) => check::run(common, args, screen).await,
+        Command::Version(args) => version::run(common, args, screen).await,
         Command::Why(args) => {
             refuse_all_namespaces(common)?;
             show::why(common, args, screen).await

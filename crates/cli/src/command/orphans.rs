@@ -2,6 +2,7 @@
 
 use chrono::Utc;
 
+use super::show::print;
 use crate::args::{Common, Output};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -16,16 +17,12 @@ pub(super) async fn run(common: &Common, screen: Screen) -> Result<Exit, Failure
     let works = hub.works().await?;
     let upgrades = hub.upgrade_names().await?;
     let orphans = find(works, &upgrades, common.namespace.as_deref());
-    let for_humans = matches!(common.output, None | Some(Output::Wide));
+    let for_humans = Output::is_for_humans(common.output);
     if orphans.is_empty() && for_humans {
         screen.note("No ManifestWork is left over from an upgrade that no longer exists.\n");
     } else {
-        screen.print(&render::orphans::render(
-            &orphans,
-            common.output,
-            Utc::now(),
-            screen.paint,
-        ));
+        let text = render::orphans::render(&orphans, common.output, Utc::now(), screen.paint);
+        print(common, &text, screen);
     }
     Ok(Exit::Done)
 }

@@ -1,13 +1,15 @@
-//! `status` without `-w`, `clusters` and `why`. Each reads the hub once and prints the result.
+//! `status` without `-w`, `causes` and `why`. Each reads the hub once and prints the result.
 
 use api::conditions;
 use chrono::Utc;
 
-use crate::args::{ClustersArgs, Common, Output, WhyArgs};
+use crate::args::{Common, Output, WhyArgs};
+use crate::causes;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render;
+use crate::render::objects::without_headers;
 use crate::rows::Rows;
 use crate::screen::Screen;
 
@@ -15,7 +17,7 @@ pub(super) async fn list(common: &Common, screen: Screen) -> Result<Exit, Failur
     let hub = Hub::connect(common).await?;
     let upgrades = hub.list(common.all_namespaces).await?;
     if let Some(text) = render::objects::upgrades(common.output, &upgrades) {
-        screen.print(&text);
+        print(common, &text, screen);
     } else if upgrades.is_empty() {
         screen.note(&if common.all_namespaces {
             "No resources found\n".to_owned()
@@ -27,7 +29,8 @@ pub(super) async fn list(common: &Common, screen: Screen) -> Result<Exit, Failur
             wide: common.output == Some(Output::Wide),
             namespaces: common.all_namespaces,
         };
-        screen.print(&render::list::table(&upgrades, view, Utc::now(), screen.paint));
+        let table = render::list::table(&upgrades, view, Utc::now(), screen.paint);
+        print(common, &table, screen);
     }
     note_policies(&hub, screen).await;
     Ok(Exit::Done)
@@ -44,26 +47,31 @@ pub(super) async fn status(common: &Common, name: &str, screen: Screen) -> Resul
     Ok(Exit::Done)
 }
 
-pub(super) async fn clusters(common: &Common, args: &ClustersArgs, screen: Screen) -> Result<Exit, Failure> {
+/// `causes`: the groups of clusters that failed or wait. Users who may not read reports get those that the status names.
+pub(super) async fn causes(common: &Common, name: &str, screen: Screen) -> Result<Exit, Failure> {
     let hub = Hub::connect(common).await?;
-    let upgrade = hub.upgrade(&args.name).await?;
-    let rows = hub.rows(&upgrade).await?;
-    note_unreadable(&rows, screen);
-    let shown = rows.in_phases(&args.phases);
-    let for_humans = matches!(common.output, None | Some(Output::Wide));
-    if shown.is_empty() && for_humans {
-        screen.note(&render::clusters::none_found(
-            &args.name,
-            hub.namespace(),
-            &args.phases,
-        ));
+    let upgrade = hub.upgrade(name).await?;
+    let causes = match hub.rows(&upgrade).await {
+        Ok(rows) => {
+            note_unreadable(&rows, screen);
+            causes::of_rows(&upgrade, &rows.rows)
+        }
+        Err(Failure::Server { reason, message }) if reason == "Forbidden" => {
+            screen.note(&format!(
+                "Warning: {message}. The status names the causes of some clusters only.\n"
+            ));
+            causes::of_status(&upgrade)
+        }
+        Err(failure) => return Err(failure),
+    };
+    if causes.is_empty() && Output::is_for_humans(common.output) {
+        screen.note("No cluster failed or waits for a reason.\n");
     } else {
-        screen.print(&render::clusters::render(
-            &shown,
-            common.output,
-            Utc::now(),
-            screen.paint,
-        ));
+        print(
+            common,
+            &render::causes::render(&causes, common.output, screen.paint),
+            screen,
+        );
     }
     Ok(Exit::Done)
 }
@@ -101,6 +109,15 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
     Ok(Exit::Done)
 }
 
+/// Prints a table or what machines read, with or without the line of headers.
+pub(super) fn print(common: &Common, text: &str, screen: Screen) {
+    screen.print(if common.no_headers {
+        without_headers(common.output, text)
+    } else {
+        text
+    });
+}
+
 /// Warns if the hub does not enforce the admission policies, because other users could then forge what the controller trusts.
 async fn note_policies(hub: &Hub, screen: Screen) {
     if let Some(warning) = hub.policy_warning().await {
@@ -108,7 +125,7 @@ async fn note_policies(hub: &Hub, screen: Screen) {
     }
 }
 
-fn note_unreadable(rows: &Rows, screen: Screen) {
+pub(super) fn note_unreadable(rows: &Rows, screen: Screen) {
     if rows.unreadable > 0 {
         screen.note(&format!(
             "Warning: {} report rows cannot be read. If a row names its cluster, the cluster is shown as Blocked. A newer release may have written the rows: update the plugin.\n",

@@ -67,6 +67,7 @@ fn note(notes: &[String], screen: Screen) {
 
 /// Rejects flags that would have no effect, because the user expects one.
 fn check(common: &Common, args: &UpdatesArgs) -> Result<(), Failure> {
+    let flags = &common.connection;
     let useless = [
         (
             args.to.is_some() && common.output.is_some(),
@@ -78,7 +79,7 @@ fn check(common: &Common, args: &UpdatesArgs) -> Result<(), Failure> {
         ),
         (
             args.file.is_some()
-                && (common.kubeconfig.is_some() || common.context.is_some() || common.impersonate.is_some()),
+                && (flags.kubeconfig.is_some() || flags.context.is_some() || flags.impersonate.is_some()),
             "a file is checked without its cluster; leave out either --filename, or --kubeconfig, --context and --as",
         ),
     ];

@@ -1,6 +1,7 @@
 use super::*;
 use crate::args::Cli;
 use clap::Parser as _;
+use std::path::Path;
 
 async fn refused(file: &Path, context: Option<&str>, peer: Peer) -> String {
     let file = file.display().to_string();
@@ -98,4 +99,66 @@ fn what_is_not_configured_is_said() {
 fn crds_are_to_be_installed_on_hubs_only() {
     assert!(Peer::Hub.remedy().is_some_and(|remedy| remedy.contains("CRDs")));
     assert_eq!(Peer::Cluster.remedy(), None);
+}
+
+/// The configuration that these flags give with this kubeconfig.
+async fn configured(kubeconfig: &str, flags: &[&str]) -> Config {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("config");
+    std::fs::write(&file, kubeconfig).expect("a file");
+    let file = file.display().to_string();
+    let words = [&["kubectl-mcu", "status", "--kubeconfig", file.as_str()], flags].concat();
+    let common = Cli::parse_from(words).common;
+    config(&common, Peer::Hub).await.expect("a configuration")
+}
+
+const TWO: &str = "apiVersion: v1
+kind: Config
+current-context: a
+clusters:
+- {name: one, cluster: {server: 'https://one.example.com'}}
+- {name: two, cluster: {server: 'https://two.example.com'}}
+users:
+- {name: ann, user: {username: ann, password: secret}}
+- {name: bob, user: {token: t-bob}}
+contexts:
+- {name: a, context: {cluster: one, user: ann, namespace: upgrades}}
+";
+
+#[tokio::test]
+async fn flags_choose_other_entries_of_the_kubeconfig() {
+    let found = configured(TWO, &["--cluster", "two", "--user", "bob"]).await;
+    assert_eq!(found.cluster_url.host(), Some("two.example.com"));
+    assert!(found.auth_info.token.is_some() && found.auth_info.username.is_none());
+    assert_eq!(found.default_namespace, "upgrades");
+}
+
+#[tokio::test]
+async fn a_server_and_a_token_override_those_of_the_context() {
+    let flags = [
+        "--server",
+        "https://three.example.com:6443",
+        "--token",
+        "t",
+        "--tls-server-name",
+        "api",
+        "--insecure-skip-tls-verify",
+    ];
+    let found = configured(TWO, &flags).await;
+    assert_eq!(found.cluster_url.host(), Some("three.example.com"));
+    assert!(
+        found.auth_info.token.is_some() && found.auth_info.username.is_none(),
+        "the password is not sent"
+    );
+    assert_eq!(found.tls_server_name.as_deref(), Some("api"));
+    assert!(found.accept_invalid_certs);
+    assert_eq!(found.default_namespace, "upgrades");
+}
+
+#[tokio::test]
+async fn a_server_and_a_token_are_enough() {
+    let flags = ["-s", "https://three.example.com", "--token", "t"];
+    let found = configured("apiVersion: v1\nkind: Config\n", &flags).await;
+    assert_eq!(found.cluster_url.host(), Some("three.example.com"));
+    assert!(found.auth_info.token.is_some());
 }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::lint::{Finding, Place, Report, Severity};
-use crate::render::objects::{to_json, to_yaml};
 use crate::table::lines;
 
 /// One line per finding: `FILE:DOC (namespace/name): field: message`.
@@ -73,19 +72,9 @@ pub fn names(report: &Report) -> String {
     lines(report.checked.iter().filter(|place| !broken(place)).map(at))
 }
 
-/// JSON: `{checked: [place], skipped: [place + kind], findings: [place + severity, field, message]}`.
+/// A structure for machines: `{checked: [place], skipped: [place + kind], findings: [place + severity, field, message]}`.
 #[must_use]
-pub fn json(report: &Report) -> String {
-    to_json(&value(report))
-}
-
-/// The same structure as YAML.
-#[must_use]
-pub fn yaml(report: &Report) -> String {
-    to_yaml(&value(report))
-}
-
-fn value(report: &Report) -> Value {
+pub fn value(report: &Report) -> Value {
     let skipped: Vec<Value> = report
         .skipped
         .iter()

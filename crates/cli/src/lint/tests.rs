@@ -483,7 +483,7 @@ items:
         output::notes(&report),
         output::names(&report)
     ));
-    let value: Value = serde_json::from_str(&output::json(&report)).unwrap();
+    let value = output::value(&report);
     assert_eq!(value["findings"][0]["file"], "upgrade.yaml");
     assert_eq!(value["findings"][0]["severity"], "error");
     assert_eq!(value["skipped"][0]["kind"], "v1 Namespace");

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::age;
 use crate::args::Output;
 use crate::paint::Paint;
-use crate::render::objects::{list, to_json, to_yaml};
+use crate::render::objects::{list, machine};
 use crate::render::phase_tone;
 use crate::table::{Cell, Table, lines, or_none};
 
@@ -19,21 +19,34 @@ const WIDE: &[&str] = &[
 /// Renders the rows in the requested format.
 #[must_use]
 pub fn render(rows: &[&ReportRow], output: Option<Output>, now: DateTime<Utc>, paint: Paint) -> String {
+    render_more(rows, output, now, paint, &mut Vec::new())
+}
+
+/// Renders rows that follow others: the columns of the table stay at least as wide as they were.
+#[must_use]
+pub fn render_more(
+    rows: &[&ReportRow],
+    output: Option<Output>,
+    now: DateTime<Utc>,
+    paint: Paint,
+    widths: &mut Vec<usize>,
+) -> String {
     let values = || -> Vec<Value> {
         rows.iter()
             .filter_map(|row| serde_json::to_value(row).ok())
             .collect()
     };
-    match output {
-        None => table(rows, false, now, paint),
-        Some(Output::Wide) => table(rows, true, now, paint),
-        Some(Output::Json) => to_json(&list(&values())),
-        Some(Output::Yaml) => to_yaml(&list(&values())),
-        Some(Output::Name) => lines(rows.iter().map(|row| &row.cluster)),
+    if output == Some(Output::Name) {
+        return lines(rows.iter().map(|row| &row.cluster));
     }
+    machine(output, || list(&values())).unwrap_or_else(|| {
+        let mut table = table(rows, output == Some(Output::Wide), now);
+        table.keep_widths(widths);
+        table.render(paint, 0)
+    })
 }
 
-fn table(rows: &[&ReportRow], wide: bool, now: DateTime<Utc>, paint: Paint) -> String {
+fn table(rows: &[&ReportRow], wide: bool, now: DateTime<Utc>) -> Table {
     let mut table = Table::new(if wide { WIDE } else { NARROW });
     for row in rows {
         let mut cells: Vec<Cell> = vec![
@@ -51,7 +64,7 @@ fn table(rows: &[&ReportRow], wide: bool, now: DateTime<Utc>, paint: Paint) -> S
         }
         table.push(cells);
     }
-    table.render(paint, 0)
+    table
 }
 
 /// Steps with their durations. The duration of a running step ends with `+`.
@@ -71,9 +84,12 @@ fn steps(steps: &[ReportStep], now: DateTime<Utc>) -> String {
     }
 }
 
-/// The message if there are no clusters to show.
+/// The message if there are no clusters to show. `narrowed` is true if more than phases was asked for.
 #[must_use]
-pub fn none_found(name: &str, namespace: &str, phases: &[Phase]) -> String {
+pub fn none_found(name: &str, namespace: &str, phases: &[Phase], narrowed: bool) -> String {
+    if narrowed {
+        return format!("No clusters of upgrade {name} in {namespace} namespace match.\n");
+    }
     if phases.is_empty() {
         return format!("No clusters recorded for upgrade {name} in {namespace} namespace.\n");
     }
@@ -93,6 +109,21 @@ mod tests {
     fn clusters_are_listed_by_name() {
         let rows = rows();
         insta::assert_snapshot!(render(&rows.in_phases(&[]), None, now(), Paint::Never));
+    }
+
+    #[test]
+    fn rows_that_follow_stay_in_their_columns() {
+        let (rows, mut widths) = (rows(), Vec::new());
+        let all = render_more(&rows.in_phases(&[]), None, now(), Paint::Never, &mut widths);
+        let one = render_more(
+            &rows.in_phases(&[Phase::Failed]),
+            None,
+            now(),
+            Paint::Never,
+            &mut widths,
+        );
+        let line = one.lines().last().unwrap();
+        assert!(all.lines().any(|known| known == line), "{line}");
     }
 
     #[test]
@@ -123,7 +154,7 @@ mod tests {
     #[test]
     fn nothing_found_names_the_phases_asked_for() {
         assert_eq!(
-            none_found("spring", "upgrades", &[Phase::Failed, Phase::Blocked]),
+            none_found("spring", "upgrades", &[Phase::Failed, Phase::Blocked], false),
             "No clusters of upgrade spring in upgrades namespace are in phase Failed or Blocked.\n"
         );
     }

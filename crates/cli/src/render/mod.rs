@@ -1,12 +1,18 @@
 //! Turns objects into text. All functions are pure: callers pass in the objects and the current time.
 
+pub mod causes;
+pub mod check;
+pub mod cluster;
 pub mod clusters;
+pub mod export;
 pub mod graph;
+pub mod history;
 pub mod list;
 pub mod objects;
 pub mod orphans;
 pub mod rehearse;
 pub mod status;
+pub mod tree;
 pub mod updates;
 pub mod why;
 

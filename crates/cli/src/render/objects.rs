@@ -98,36 +98,48 @@ pub fn list(items: &[Value]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
 }
 
+/// A value in a machine-readable format; `None` if people read the output, or if names are requested.
+#[must_use]
+pub fn machine(output: Option<Output>, value: impl FnOnce() -> Value) -> Option<String> {
+    match output? {
+        Output::Json => Some(to_json(&value())),
+        Output::Yaml => Some(to_yaml(&value())),
+        Output::Template(template) => Some(template.render(&value())),
+        Output::Wide | Output::Name | Output::Csv => None,
+    }
+}
+
+/// A table without its line of headers. Any other output is as it was.
+#[must_use]
+pub fn without_headers(output: Option<Output>, text: &str) -> &str {
+    let has_headers = match output {
+        Some(Output::Template(template)) => template.has_headers(),
+        output => Output::is_for_humans(output),
+    };
+    match text.split_once('\n') {
+        Some((_, rest)) if has_headers => rest,
+        _ => text,
+    }
+}
+
 /// One upgrade in a machine-readable format; `None` if a human-readable format is requested.
 #[must_use]
 pub fn upgrade(output: Option<Output>, upgrade: &Upgrade) -> Option<String> {
-    match output? {
-        Output::Wide => None,
-        Output::Json => Some(to_json(&upgrade.object)),
-        Output::Yaml => Some(to_yaml(&upgrade.object)),
-        Output::Name => Some(format!("{TYPE_AND_GROUP}/{}\n", upgrade.name)),
+    if output == Some(Output::Name) {
+        return Some(format!("{TYPE_AND_GROUP}/{}\n", upgrade.name));
     }
+    machine(output, || upgrade.object.clone())
 }
 
 /// Several upgrades in a machine-readable format; `None` if a human-readable format is requested.
 #[must_use]
 pub fn upgrades(output: Option<Output>, upgrades: &[Upgrade]) -> Option<String> {
-    let objects = || {
-        upgrades
-            .iter()
-            .map(|upgrade| upgrade.object.clone())
-            .collect::<Vec<_>>()
-    };
-    match output? {
-        Output::Wide => None,
-        Output::Json => Some(to_json(&list(&objects()))),
-        Output::Yaml => Some(to_yaml(&list(&objects()))),
-        Output::Name => Some(lines(
-            upgrades
-                .iter()
-                .map(|upgrade| format!("{TYPE_AND_GROUP}/{}", upgrade.name)),
-        )),
+    if output == Some(Output::Name) {
+        let names = upgrades.iter().map(|upgrade| &upgrade.name);
+        return Some(lines(names.map(|name| format!("{TYPE_AND_GROUP}/{name}"))));
     }
+    let objects = || upgrades.iter().map(|upgrade| upgrade.object.clone());
+    machine(output, || list(&objects().collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

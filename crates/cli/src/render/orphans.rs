@@ -7,7 +7,7 @@ use crate::age;
 use crate::args::Output;
 use crate::orphans::Orphan;
 use crate::paint::Paint;
-use crate::render::objects::{list, to_json, to_yaml};
+use crate::render::objects::{list, machine};
 use crate::table::{Cell, Table, lines, or_none};
 
 const NARROW: &[&str] = &["NAMESPACE", "NAME", "UPGRADE", "AGE", "OUTLOOK"];
@@ -25,18 +25,16 @@ const WIDE: &[&str] = &[
 #[must_use]
 pub fn render(orphans: &[Orphan], output: Option<Output>, now: DateTime<Utc>, paint: Paint) -> String {
     let values = || -> Vec<Value> { orphans.iter().map(|orphan| orphan.object.clone()).collect() };
-    match output {
-        None => table(orphans, false, now, paint),
-        Some(Output::Wide) => table(orphans, true, now, paint),
-        Some(Output::Json) => to_json(&list(&values())),
-        Some(Output::Yaml) => to_yaml(&list(&values())),
-        Some(Output::Name) => lines(orphans.iter().map(|orphan| {
+    if output == Some(Output::Name) {
+        return lines(orphans.iter().map(|orphan| {
             format!(
                 "manifestwork.work.open-cluster-management.io/{}",
                 crate::table::one_line(&orphan.name)
             )
-        })),
+        }));
     }
+    machine(output, || list(&values()))
+        .unwrap_or_else(|| table(orphans, output == Some(Output::Wide), now, paint))
 }
 
 fn table(orphans: &[Orphan], wide: bool, now: DateTime<Utc>, paint: Paint) -> String {

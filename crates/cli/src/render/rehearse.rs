@@ -11,7 +11,7 @@ use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::rehearse::outcome::{Rehearsal, Source, Start, Timeline, Verdict};
 use crate::remedy::{self, Names};
-use crate::render::objects::{to_json, to_yaml};
+use crate::render::objects::machine;
 use crate::render::phase_tone;
 use crate::table::{Cell, Table, lines, one_line, or_none};
 
@@ -25,13 +25,11 @@ const BAR: usize = 30;
 /// Renders a rehearsal in the requested format.
 #[must_use]
 pub fn render(rehearsal: &Rehearsal, output: Option<Output>, paint: Paint) -> String {
-    match output {
-        None => text(rehearsal, false, paint),
-        Some(Output::Wide) => text(rehearsal, true, paint),
-        Some(Output::Json) => to_json(&value(rehearsal)),
-        Some(Output::Yaml) => to_yaml(&value(rehearsal)),
-        Some(Output::Name) => lines(rehearsal.starts.iter().map(|start| one_line(&start.cluster))),
+    if output == Some(Output::Name) {
+        return lines(rehearsal.starts.iter().map(|start| one_line(&start.cluster)));
     }
+    machine(output, || value(rehearsal))
+        .unwrap_or_else(|| text(rehearsal, output == Some(Output::Wide), paint))
 }
 
 fn value(rehearsal: &Rehearsal) -> Value {

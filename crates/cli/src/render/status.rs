@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use api::conditions;
-use api::mcu::{ActionSummary, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus};
+use api::mcu::{ActionSummary, CauseGroup, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus};
 use api::time::to_chrono;
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -53,6 +53,7 @@ pub fn render(upgrade: &Upgrade, wide: bool, now: DateTime<Utc>, paint: Paint) -
         clusters: &status.waiting_clusters,
         left_out: left_out.waiting,
     };
+    text.push_str(&causes(&status.causes, paint));
     text.push_str(&failed.render(upgrade, now, paint));
     text.push_str(&waiting.render(upgrade, now, paint));
     text.push_str(&advice(upgrade, paint));
@@ -102,7 +103,7 @@ pub fn line(upgrade: &Upgrade) -> String {
     parts.join("  ")
 }
 
-fn target(upgrade: &Upgrade) -> String {
+pub(super) fn target(upgrade: &Upgrade) -> String {
     let channel = upgrade.spec_text("/clusterVersion/channel");
     one_line(&if channel.is_empty() {
         upgrade.target()
@@ -145,7 +146,7 @@ fn counts(text: &mut String, upgrade: &Upgrade, status: &ManagedClustersUpgradeS
     }
 }
 
-fn progress(counts: ClustersSummary) -> String {
+pub(super) fn progress(counts: ClustersSummary) -> String {
     let (done, total) = (counts.complete.max(0), counts.total.max(0));
     if total == 0 {
         return "no clusters selected".to_owned();
@@ -181,7 +182,7 @@ fn action_counts(counts: ActionSummary, paint: Paint) -> String {
     )
 }
 
-fn slots(status: &ManagedClustersUpgradeStatus) -> String {
+pub(super) fn slots(status: &ManagedClustersUpgradeStatus) -> String {
     let size = status
         .effective_max_concurrency
         .map_or_else(|| "?".to_owned(), |size| size.to_string());
@@ -229,6 +230,27 @@ fn conditions_table(upgrade: &Upgrade, wide: bool, now: DateTime<Utc>, paint: Pa
     format!(
         "\n{}\n{}",
         paint.tone(Tone::Bold, "Conditions:"),
+        table.render(paint, 2)
+    )
+}
+
+/// Why clusters failed or wait, in groups.
+fn causes(groups: &[CauseGroup], paint: Paint) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["CAUSE", "PHASE", "CLUSTERS", "EXAMPLE"]);
+    for group in groups {
+        table.push(vec![
+            or_none(&group.reason).into(),
+            Cell::toned(phase_tone(group.phase), group.phase.as_str()),
+            group.clusters.to_string().into(),
+            group.example.as_str().into(),
+        ]);
+    }
+    format!(
+        "\n{}\n{}",
+        paint.tone(Tone::Bold, "Causes:"),
         table.render(paint, 2)
     )
 }

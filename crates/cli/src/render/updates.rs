@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clusterversion::updates::{AdminGate, ClusterUpdates, OfferedUpdate, wants_attention};
 use serde_json::{Value, json};
 
-use super::objects::{escaped, to_json, to_yaml};
+use super::objects::{escaped, machine};
 use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::table::{Cell, Table, lines, one_line, or_none};
@@ -25,16 +25,12 @@ pub fn render(view: &ClusterUpdates, all: bool, output: Option<Output>, paint: P
         }
         shown
     };
-    match output {
-        Some(Output::Json) => to_json(&shown()),
-        Some(Output::Yaml) => to_yaml(&shown()),
-        Some(Output::Name) => {
-            let risky = view.not_recommended.iter().filter(|_| all);
-            let updates = view.recommended.iter().chain(risky);
-            lines(updates.map(|update| one_line(&update.version)))
-        }
-        wide => human(view, all, wide.is_some(), paint),
+    if output == Some(Output::Name) {
+        let risky = view.not_recommended.iter().filter(|_| all);
+        let updates = view.recommended.iter().chain(risky);
+        return lines(updates.map(|update| one_line(&update.version)));
     }
+    machine(output, shown).unwrap_or_else(|| human(view, all, output.is_some(), paint))
 }
 
 fn human(view: &ClusterUpdates, all: bool, wide: bool, paint: Paint) -> String {

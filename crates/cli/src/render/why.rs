@@ -12,7 +12,7 @@ use crate::age;
 use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::remedy::{self, Names};
-use crate::render::objects::{to_json, to_yaml};
+use crate::render::objects::machine;
 use crate::render::phase_tone;
 use crate::table::{Cell, Table, lines, one_line, or_none};
 use crate::upgrade::Upgrade;
@@ -29,12 +29,11 @@ pub fn render(
     paint: Paint,
 ) -> String {
     let remedy = next_step(upgrade, row);
-    match output {
-        None | Some(Output::Wide) => text(upgrade, row, &remedy, now, paint),
-        Some(Output::Json) => to_json(&explanation(upgrade, row, &remedy)),
-        Some(Output::Yaml) => to_yaml(&explanation(upgrade, row, &remedy)),
-        Some(Output::Name) => format!("{}\n", row.cluster),
+    if output == Some(Output::Name) {
+        return format!("{}\n", row.cluster);
     }
+    machine(output, || explanation(upgrade, row, &remedy))
+        .unwrap_or_else(|| text(upgrade, row, &remedy, now, paint))
 }
 
 /// What the cluster needs, and who has to act.

@@ -232,7 +232,7 @@ fn what_the_hub_refuses_of_a_work_does_not_fail_a_file() {
     let mut report = Report::default();
     Linter::new(UnknownFields::Strict, None).lint("a.json", &object.to_string(), &mut report);
     assert!(report.is_good());
-    let value: Value = serde_json::from_str(&output::json(&report)).unwrap();
+    let value = output::value(&report);
     assert_eq!(value["findings"][0]["severity"], "warning");
     assert_eq!(
         value["findings"][0]["field"],

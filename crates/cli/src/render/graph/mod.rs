@@ -13,17 +13,13 @@ use update_graph::query::RiskNote;
 
 use crate::args::Output;
 use crate::paint::{Paint, Tone};
-use crate::render::objects::{list, to_json, to_yaml};
+use crate::render::objects::{self, list};
 use crate::table::{Cell, Table};
 
 /// The answer in a machine-readable format; `None` if a human-readable format or names are requested.
 fn machine(output: Option<Output>, answer: &impl Serialize) -> Option<String> {
     let value = || serde_json::to_value(answer).unwrap_or_default();
-    match output? {
-        Output::Json => Some(to_json(&value())),
-        Output::Yaml => Some(to_yaml(&value())),
-        Output::Wide | Output::Name => None,
-    }
+    objects::machine(output, value)
 }
 
 /// Several answers in a machine-readable format, as a `v1` List.
@@ -34,11 +30,7 @@ fn machine_list<T: Serialize>(output: Option<Output>, answers: &[T]) -> Option<S
             .filter_map(|answer| serde_json::to_value(answer).ok())
             .collect()
     };
-    match output? {
-        Output::Json => Some(to_json(&list(&values()))),
-        Output::Yaml => Some(to_yaml(&list(&values()))),
-        Output::Wide | Output::Name => None,
-    }
+    objects::machine(output, || list(&values()))
 }
 
 fn is_wide(output: Option<Output>) -> bool {

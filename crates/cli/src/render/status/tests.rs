@@ -13,6 +13,18 @@ fn a_stalled_upgrade_shows_its_cause_and_remedy() {
 }
 
 #[test]
+fn causes_of_the_status_are_shown_in_groups() {
+    let mut upgrade = stalled();
+    let groups = crate::causes::of_status(&upgrade);
+    upgrade.status.as_mut().unwrap().causes = groups;
+    let text = render(&upgrade, false, now(), Paint::Never);
+    assert!(
+        text.contains("Causes:\n  CAUSE                   PHASE     CLUSTERS   EXAMPLE\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_complete_upgrade_has_a_full_bar() {
     insta::assert_snapshot!(render(&complete(), true, now(), Paint::Never));
 }

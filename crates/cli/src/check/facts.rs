@@ -1,0 +1,200 @@
+//! What `check` reads of a hub. Whoever may not read a part still gets the other checks.
+
+use std::collections::BTreeSet;
+
+use api::admission::{BINDING_KIND, POLICY_GROUP, POLICY_KIND, POLICY_LABEL, POLICY_VERSION};
+use futures::future::join_all;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::hub::any::{Kind, MANAGED_CLUSTER};
+
+/// Name of the controller's Deployment and of its Lease.
+pub const CONTROLLER: &str = "mcu-controller";
+
+/// A fact, or why it cannot be read.
+pub type Fact<T> = Result<T, String>;
+
+/// A Deployment.
+pub const DEPLOYMENT: Kind = Kind {
+    group: "apps",
+    version: "v1",
+    kind: "Deployment",
+    plural: "deployments",
+};
+const LEASE: Kind = Kind {
+    group: "coordination.k8s.io",
+    version: "v1",
+    kind: "Lease",
+    plural: "leases",
+};
+const CLUSTER_MANAGER: Kind = Kind {
+    group: "operator.open-cluster-management.io",
+    version: "v1",
+    kind: "ClusterManager",
+    plural: "clustermanagers",
+};
+const BINDING: Kind = Kind {
+    group: "cluster.open-cluster-management.io",
+    version: "v1beta2",
+    kind: "ManagedClusterSetBinding",
+    plural: "managedclustersetbindings",
+};
+
+/// The kinds of OCM that the controller needs, by group and version.
+pub const OCM: [(&str, &[&str]); 4] = [
+    ("cluster.open-cluster-management.io/v1", &["managedclusters"]),
+    (
+        "cluster.open-cluster-management.io/v1beta1",
+        &["placements", "placementdecisions"],
+    ),
+    (
+        "cluster.open-cluster-management.io/v1beta2",
+        &["managedclustersets", "managedclustersetbindings"],
+    ),
+    ("work.open-cluster-management.io/v1", &["manifestworks"]),
+];
+
+/// What an installation creates: group, plural.
+pub const CREATED: [(&str, &str); 6] = [
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+    ),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+];
+
+/// What is read before an installation.
+#[derive(Debug)]
+pub struct Before {
+    /// Version of the API server, such as `v1.31.2`.
+    pub version: Fact<String>,
+    /// For each group of [`OCM`], what the hub serves of it.
+    pub ocm: Vec<Fact<BTreeSet<String>>>,
+    /// The `ClusterManager`, if the hub has one.
+    pub manager: Fact<Option<Value>>,
+    /// For each kind of [`CREATED`], whether the caller may create it.
+    pub may_create: Vec<Fact<bool>>,
+}
+
+/// What is read of an installation, besides [`Before`].
+#[derive(Debug)]
+pub struct Installed {
+    /// Our kinds that the hub serves.
+    pub kinds: Fact<BTreeSet<String>>,
+    /// The admission policies, and their bindings.
+    pub policies: Fact<(Vec<DynamicObject>, Vec<DynamicObject>)>,
+    /// The Deployment of the controller.
+    pub deployment: Fact<Option<Value>>,
+    /// The Lease of the controller.
+    pub lease: Fact<Option<Value>>,
+    /// The `ManagedClusterSetBindings` of the namespace.
+    pub bindings: Fact<Vec<Value>>,
+    /// All ManagedClusters.
+    pub clusters: Fact<Vec<Value>>,
+}
+
+impl Before {
+    /// Reads the facts. With `rights`, it asks for the rights of the caller, too.
+    pub async fn read(hub: &Hub, rights: bool) -> Before {
+        let version = fact(hub.version().await).map(|info| info.git_version);
+        let ocm = join_all(OCM.map(|(group, _)| async move { fact(hub.served(group).await) })).await;
+        let manager = fact(
+            hub.object(CLUSTER_MANAGER, None, "cluster-manager")
+                .await
+                .or_else(not_served),
+        );
+        let may_create = if rights {
+            join_all(CREATED.map(|(group, plural)| may_create(hub, group, plural))).await
+        } else {
+            Vec::new()
+        };
+        Before {
+            version,
+            ocm,
+            manager,
+            may_create,
+        }
+    }
+}
+
+impl Installed {
+    /// Reads the facts of the controller in a namespace.
+    pub async fn read(hub: &Hub, controller_namespace: &str) -> Installed {
+        let namespace = Some(controller_namespace);
+        let group = format!("{}/{}", api::GROUP, api::VERSION);
+        let (kinds, policies, deployment, lease, bindings, clusters) = futures::join!(
+            hub.served(&group),
+            policies(hub),
+            hub.object(DEPLOYMENT, namespace, CONTROLLER),
+            hub.object(LEASE, namespace, CONTROLLER),
+            hub.objects(BINDING, Some(hub.namespace())),
+            hub.objects(MANAGED_CLUSTER, None),
+        );
+        Installed {
+            kinds: fact(kinds),
+            policies: fact(policies),
+            deployment: fact(deployment),
+            lease: fact(lease),
+            bindings: fact(bindings),
+            clusters: fact(clusters),
+        }
+    }
+}
+
+fn fact<T>(result: Result<T, Failure>) -> Fact<T> {
+    result.map_err(|failure| failure.sentence())
+}
+
+/// A hub that does not serve a kind has no object of it.
+fn not_served(failure: Failure) -> Result<Option<Value>, Failure> {
+    match failure {
+        Failure::NoResourceType { .. } => Ok(None),
+        other => Err(other),
+    }
+}
+
+async fn policies(hub: &Hub) -> Result<(Vec<DynamicObject>, Vec<DynamicObject>), Failure> {
+    let list = async |kind: &str, plural: &'static str| {
+        let kind = GroupVersionKind::gvk(POLICY_GROUP, POLICY_VERSION, kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+        let all = Api::<DynamicObject>::all_with(hub.connection().client().clone(), &resource);
+        let params = ListParams::default().labels(POLICY_LABEL);
+        let list = hub.connection().bound(all.list(&params), plural).await?;
+        Ok::<_, Failure>(list.items)
+    };
+    Ok((
+        list(POLICY_KIND, "validatingadmissionpolicies").await?,
+        list(BINDING_KIND, "validatingadmissionpolicybindings").await?,
+    ))
+}
+
+async fn may_create(hub: &Hub, group: &str, plural: &str) -> Fact<bool> {
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(group.to_owned()),
+                resource: Some(plural.to_owned()),
+                verb: Some("create".to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let api: Api<SelfSubjectAccessReview> = Api::all(hub.connection().client().clone());
+    let params = PostParams::default();
+    let request = api.create(&params, &review);
+    let answer = fact(hub.connection().bound(request, "selfsubjectaccessreviews").await)?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}

@@ -1,0 +1,288 @@
+//! Whether the controller is installed and works.
+
+use api::admission::{POLICIES, describe, evaluate_all};
+use api::time::parse_rfc3339;
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::Value;
+
+use super::facts::{CONTROLLER, Installed};
+use super::{Check, Checks, Level, skew};
+use crate::age;
+use crate::table::one_line;
+
+/// Names of clusters in a message.
+const MAX_NAMES: usize = 5;
+
+/// Judges the facts. `namespace` is that of the upgrades, `controller_namespace` that of the controller.
+#[must_use]
+pub fn judge(
+    facts: &Installed,
+    namespace: &str,
+    controller_namespace: &str,
+    now: DateTime<Utc>,
+) -> Vec<Check> {
+    let mut checks = Checks::default();
+    checks.begin("kinds");
+    kinds(&mut checks, facts);
+    checks.begin("admission");
+    let account = format!("system:serviceaccount:{controller_namespace}:{CONTROLLER}");
+    match &facts.policies {
+        Err(why) => checks.unread("The admission policies", why),
+        Ok((policies, bindings)) => match describe(&evaluate_all(policies, bindings, Some(&account))) {
+            None => checks.ok(format!("All {} admission policies are bound", POLICIES.len())),
+            Some(text) => checks.add(
+                Level::Failed,
+                format!("The hub does not enforce all admission policies: {text}"),
+                "Apply the policies of this release; otherwise other users may forge what the controller trusts.",
+            ),
+        },
+    }
+    checks.begin("controller");
+    controller(&mut checks, facts, controller_namespace);
+    leader(&mut checks, facts, controller_namespace, now);
+    checks.begin("clusters");
+    bindings(&mut checks, facts, namespace);
+    clusters(&mut checks, facts, now);
+    checks.all
+}
+
+fn kinds(checks: &mut Checks, facts: &Installed) {
+    match &facts.kinds {
+        Err(why) => checks.unread("What the hub serves", why),
+        Ok(served) => {
+            for plural in [crate::upgrade::PLURAL, crate::rows::PLURAL] {
+                if served.contains(plural) {
+                    checks.ok(format!("The hub serves {plural}"));
+                } else {
+                    checks.add(
+                        Level::Failed,
+                        format!("The hub does not serve {plural}"),
+                        "Apply the CRDs (kubectl apply -k deploy).",
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
+    let deployment = match &facts.deployment {
+        Err(why) => return checks.unread("The Deployment of the controller", why),
+        Ok(None) => {
+            return checks.add(
+                Level::Failed,
+                format!("Namespace {namespace} has no Deployment {CONTROLLER}"),
+                "Install the controller, or name its namespace with --controller-namespace.",
+            );
+        }
+        Ok(Some(deployment)) => deployment,
+    };
+    let ready = deployment["status"]["readyReplicas"].as_i64().unwrap_or_default();
+    let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
+    let message = format!("{ready} of {wanted} replicas of the controller are ready");
+    match ready {
+        0 => checks.add(
+            Level::Failed,
+            message,
+            format!("Read the log: kubectl logs -n {namespace} deploy/{CONTROLLER}"),
+        ),
+        _ if ready < wanted => checks.add(
+            Level::Warning,
+            message,
+            format!("Look at the pods: kubectl get pods -n {namespace}"),
+        ),
+        _ => checks.ok(message),
+    }
+    match version_of(deployment) {
+        None => checks.ok("The image of the controller names no version"),
+        Some(version) => match skew(env!("CARGO_PKG_VERSION"), &version) {
+            None => checks.ok(format!("The controller has version {version}")),
+            Some(skew) => checks.add(
+                Level::Warning,
+                format!("Versions differ: {skew}"),
+                "Use the plugin of the controller's release.",
+            ),
+        },
+    }
+    spoke_flags(checks, &flags_of(deployment));
+}
+
+/// The version that the labels of a Deployment name, or else the tag of its image.
+#[must_use]
+pub fn version_of(deployment: &Value) -> Option<String> {
+    let label = deployment["metadata"]["labels"]["app.kubernetes.io/version"].as_str();
+    let image = container(deployment)["image"].as_str().unwrap_or_default();
+    let tag = image
+        .split('@')
+        .next()
+        .and_then(|name| name.rsplit_once(':'))
+        .map(|(_, tag)| tag);
+    let version = label
+        .or(tag)
+        .filter(|version| super::minor_of(version).is_some())?;
+    Some(one_line(version.trim_start_matches('v')))
+}
+
+fn container(deployment: &Value) -> &Value {
+    let containers = deployment.pointer("/spec/template/spec/containers");
+    let mut all = containers.and_then(Value::as_array).into_iter().flatten();
+    all.find(|container| container["name"] == CONTROLLER)
+        .unwrap_or(&Value::Null)
+}
+
+fn flags_of(deployment: &Value) -> Vec<String> {
+    let args = container(deployment)["args"].as_array();
+    let args = args.into_iter().flatten().filter_map(Value::as_str);
+    args.map(str::to_owned).collect()
+}
+
+/// What the controller lets agents do on clusters.
+fn spoke_flags(checks: &mut Checks, flags: &[String]) {
+    let value = |name: &str| {
+        flags
+            .iter()
+            .find_map(|flag| flag.strip_prefix(name))
+            .map(one_line)
+    };
+    let account = value("--agent-service-account=")
+        .unwrap_or_else(|| "open-cluster-management-agent/klusterlet-work-sa".to_owned());
+    match value("--spoke-rbac=").as_deref() {
+        Some("aggregate") => checks.ok(format!(
+            "Work agents ({account}) get the right to update ClusterVersion alone"
+        )),
+        Some("none") => checks.ok("Work agents get no rights from the controller"),
+        _ => checks.add(
+            Level::Warning,
+            format!("Work agents ({account}) are cluster administrators while their cluster is upgraded"),
+            "Start the controller with --spoke-rbac=aggregate.",
+        ),
+    }
+    match value("--approver-image=") {
+        Some(image) if image.contains("@sha256:") => {
+            checks.ok(format!("Operators are approved with the image {image}"));
+        }
+        image => {
+            let image = image.unwrap_or_else(|| "registry.redhat.io/openshift4/ose-cli:latest".to_owned());
+            checks.add(
+                Level::Warning,
+                format!("The image that approves operators has no digest: {image}"),
+                "Start the controller with --approver-image=IMAGE@sha256:DIGEST if your upgrades approve operators.",
+            );
+        }
+    }
+}
+
+fn leader(checks: &mut Checks, facts: &Installed, namespace: &str, now: DateTime<Utc>) {
+    let lease = match &facts.lease {
+        Err(why) => return checks.unread("The Lease of the controller", why),
+        Ok(lease) => lease.as_ref().map_or(&Value::Null, |lease| &lease["spec"]),
+    };
+    let holder = lease["holderIdentity"]
+        .as_str()
+        .filter(|holder| !holder.is_empty());
+    let Some(holder) = holder else {
+        return checks.add(
+            Level::Failed,
+            format!("No controller leads (Lease {namespace}/{CONTROLLER})"),
+            format!("Read the log: kubectl logs -n {namespace} deploy/{CONTROLLER}"),
+        );
+    };
+    let holder = one_line(holder);
+    let renewed = lease["renewTime"].as_str().and_then(parse_rfc3339);
+    let limit = TimeDelta::seconds(lease["leaseDurationSeconds"].as_i64().unwrap_or(15));
+    match renewed {
+        Some(renewed) if now - renewed <= limit => {
+            checks.ok(format!("{holder} leads"));
+        }
+        renewed => checks.add(
+            Level::Failed,
+            format!(
+                "{holder} led, but has not renewed the Lease for {}",
+                age::since(now, renewed)
+            ),
+            format!("Read the log: kubectl logs -n {namespace} deploy/{CONTROLLER}"),
+        ),
+    }
+}
+
+fn bindings(checks: &mut Checks, facts: &Installed, namespace: &str) {
+    let bindings = match &facts.bindings {
+        Err(why) => return checks.unread(&format!("The ManagedClusterSetBindings of {namespace}"), why),
+        Ok(bindings) => bindings,
+    };
+    let is_bound = |binding: &Value| {
+        let conditions = binding["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.all(|condition| condition["type"] != "Bound" || condition["status"] == "True")
+    };
+    let name = |binding: &Value| one_line(binding["metadata"]["name"].as_str().unwrap_or_default());
+    let (bound, open): (Vec<&Value>, Vec<&Value>) = bindings.iter().partition(|binding| is_bound(binding));
+    if bindings.is_empty() {
+        checks.add(
+            Level::Warning,
+            format!("Namespace {namespace} binds no ManagedClusterSet, so its upgrades select no clusters"),
+            "Create a ManagedClusterSetBinding, or name another namespace with -n.",
+        );
+    } else if open.is_empty() {
+        let names: Vec<String> = bound.iter().map(|binding| name(binding)).collect();
+        checks.ok(format!("Namespace {namespace} binds {}", some(&names)));
+    } else {
+        let names: Vec<String> = open.iter().map(|binding| name(binding)).collect();
+        checks.add(
+            Level::Failed,
+            format!(
+                "Bindings of namespace {namespace} are not in force: {}",
+                some(&names)
+            ),
+            "Check that the ManagedClusterSets exist.",
+        );
+    }
+}
+
+/// Clusters whose agents have not reported for a while cannot be upgraded.
+fn clusters(checks: &mut Checks, facts: &Installed, now: DateTime<Utc>) {
+    let clusters = match &facts.clusters {
+        Err(why) => return checks.unread("The ManagedClusters", why),
+        Ok(clusters) => clusters,
+    };
+    let mut silent: Vec<String> = Vec::new();
+    for cluster in clusters {
+        let conditions = cluster["status"]["conditions"].as_array();
+        let available = conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| condition["type"] == "ManagedClusterConditionAvailable");
+        if available.is_some_and(|condition| condition["status"] == "True") {
+            continue;
+        }
+        let name = one_line(cluster["metadata"]["name"].as_str().unwrap_or_default());
+        let since = available
+            .and_then(|condition| condition["lastTransitionTime"].as_str())
+            .and_then(parse_rfc3339);
+        silent.push(since.map_or_else(
+            || format!("{name} (never joined)"),
+            |since| format!("{name} (for {})", age::human(now - since)),
+        ));
+    }
+    match (clusters.len(), silent.len()) {
+        (0, _) => checks.add(Level::Warning, "The hub has no clusters", "Register clusters."),
+        (all, 0) => checks.ok(format!("The agents of all {all} clusters report")),
+        (all, count) => checks.add(
+            Level::Warning,
+            format!(
+                "The agents of {count} of {all} clusters do not report: {}",
+                some(&silent)
+            ),
+            "Such clusters wait with the reason ClusterUnavailable. Check their klusterlets.",
+        ),
+    }
+}
+
+/// The first names, and how many follow.
+fn some(names: &[String]) -> String {
+    let shown = names[..names.len().min(MAX_NAMES)].join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

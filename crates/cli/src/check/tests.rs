@@ -1,0 +1,180 @@
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::facts::{Before, CREATED, Installed, OCM};
+use super::*;
+use crate::args::Output;
+use crate::paint::Paint;
+use crate::render::check::render;
+use crate::render::fixtures::now;
+
+fn good_hub() -> Before {
+    let served = OCM.map(|(_, plurals)| Ok(plurals.iter().map(|plural| (*plural).to_owned()).collect()));
+    Before {
+        version: Ok("v1.31.2+k3s1".to_owned()),
+        ocm: served.into(),
+        manager: Ok(Some(
+            json!({"spec": {"workImagePullSpec": "quay.io/ocm/work:v1.2.1"}}),
+        )),
+        may_create: CREATED.map(|_| Ok(true)).into(),
+    }
+}
+
+fn deployment(args: &[&str], ready: i64) -> Value {
+    let image = "registry.example.com/mcu-controller:0.1.0@sha256:00";
+    json!({
+        "metadata": {},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [
+            {"name": "mcu-controller", "image": image, "args": args},
+        ]}}},
+        "status": {"readyReplicas": ready},
+    })
+}
+
+fn good_installation() -> Installed {
+    let condition = |kind: &str, status: &str| json!([{"type": kind, "status": status, "lastTransitionTime": "2026-03-01T11:00:00Z"}]);
+    let kinds: BTreeSet<String> = [crate::upgrade::PLURAL, crate::rows::PLURAL]
+        .map(str::to_owned)
+        .into();
+    Installed {
+        kinds: Ok(kinds),
+        policies: Err("forbidden".to_owned()),
+        deployment: Ok(Some(deployment(
+            &["--spoke-rbac=aggregate", "--approver-image=a@sha256:00"],
+            2,
+        ))),
+        lease: Ok(Some(json!({"spec": {
+            "holderIdentity": "mcu-controller-1", "renewTime": "2026-03-01T11:59:55.000000Z", "leaseDurationSeconds": 15,
+        }}))),
+        bindings: Ok(vec![
+            json!({"metadata": {"name": "prod"}, "status": {"conditions": condition("Bound", "True")}}),
+        ]),
+        clusters: Ok(vec![
+            json!({"metadata": {"name": "edge-1"}, "status": {"conditions": condition("ManagedClusterConditionAvailable", "True")}}),
+        ]),
+    }
+}
+
+fn judged(facts: &Installed) -> Vec<Check> {
+    installed(facts, "upgrades", "mcu-system", now())
+}
+
+/// The messages of the checks that did not end well.
+fn findings(checks: &[Check]) -> Vec<&str> {
+    let bad = checks.iter().filter(|check| check.level != Level::Ok);
+    bad.map(|check| check.message.as_str()).collect()
+}
+
+#[test]
+fn a_good_hub_passes_every_check_before_the_installation() {
+    let checks = before(&good_hub());
+    assert_eq!(worst(&checks), Level::Ok);
+    insta::assert_snapshot!(render(&checks, None, Paint::Never));
+}
+
+#[test]
+fn a_hub_that_is_too_old_without_ocm_and_without_rights_fails() {
+    let mut hub = good_hub();
+    hub.version = Ok("v1.29.4".to_owned());
+    hub.ocm[3] = Ok(BTreeSet::new());
+    hub.may_create[0] = Ok(false);
+    let checks = before(&hub);
+    assert_eq!(worst(&checks), Level::Failed);
+    insta::assert_snapshot!(render(&checks, None, Paint::Never));
+    let read: Value = serde_json::from_str(&render(&checks, Some(Output::Json), Paint::Never)).unwrap();
+    assert_eq!(read["result"], "failed");
+    assert_eq!(read["checks"][0]["category"], "kubernetes");
+}
+
+#[test]
+fn a_good_installation_has_only_what_may_not_be_read_as_a_warning() {
+    let checks = judged(&good_installation());
+    assert_eq!(
+        findings(&checks),
+        ["The admission policies cannot be read: forbidden"]
+    );
+    insta::assert_snapshot!(render(&checks, None, Paint::Never));
+}
+
+#[test]
+fn policies_that_are_not_bound_fail() {
+    let mut facts = good_installation();
+    facts.policies = Ok((Vec::new(), Vec::new()));
+    let checks = judged(&facts);
+    assert_eq!(worst(&checks), Level::Failed);
+    assert!(findings(&checks)[0].contains("missing"), "{checks:?}");
+}
+
+#[test]
+fn a_controller_that_does_not_lead_or_is_not_ready_fails() {
+    let mut facts = good_installation();
+    facts.policies = Err(String::new());
+    for (lease, expected) in [
+        (json!({}), "No controller leads (Lease mcu-system/mcu-controller)"),
+        (
+            json!({"spec": {"holderIdentity": "a", "renewTime": "2026-03-01T11:58:00.000000Z", "leaseDurationSeconds": 15}}),
+            "a led, but has not renewed the Lease for 2m",
+        ),
+    ] {
+        facts.lease = Ok(Some(lease));
+        let checks = judged(&facts);
+        assert_eq!(worst(&checks), Level::Failed);
+        assert!(findings(&checks).contains(&expected), "{:?}", findings(&checks));
+    }
+    facts.deployment = Ok(Some(deployment(&[], 0)));
+    assert!(findings(&judged(&facts)).contains(&"0 of 2 replicas of the controller are ready"));
+    facts.deployment = Ok(None);
+    assert!(findings(&judged(&facts)).contains(&"Namespace mcu-system has no Deployment mcu-controller"));
+}
+
+#[test]
+fn rights_of_agents_and_the_image_of_the_approver_are_warned_about() {
+    let mut facts = good_installation();
+    facts.deployment = Ok(Some(deployment(
+        &["--agent-service-account=agents/work", "--approver-image=a:latest"],
+        2,
+    )));
+    let checks = judged(&facts);
+    let found = findings(&checks);
+    assert!(
+        found[1].starts_with("Work agents (agents/work) are cluster administrators"),
+        "{found:?}"
+    );
+    assert_eq!(
+        found[2],
+        "The image that approves operators has no digest: a:latest"
+    );
+    assert_eq!(worst(&checks), Level::Warning);
+}
+
+#[test]
+fn namespaces_without_sets_and_silent_agents_are_warned_about() {
+    let mut facts = good_installation();
+    facts.bindings = Ok(Vec::new());
+    let silent = |name: String| {
+        json!({"metadata": {"name": name}, "status": {"conditions": [
+            {"type": "ManagedClusterConditionAvailable", "status": "Unknown", "lastTransitionTime": "2026-03-01T09:00:00Z"},
+        ]}})
+    };
+    facts.clusters = Ok((0..7).map(|number| silent(format!("edge-{number}"))).collect());
+    let checks = judged(&facts);
+    let found = findings(&checks);
+    assert!(
+        found[1].starts_with("Namespace upgrades binds no ManagedClusterSet"),
+        "{found:?}"
+    );
+    assert!(found[2].contains("edge-0 (for 3h), edge-1"), "{found:?}");
+    assert!(found[2].ends_with("and 2 more"), "{found:?}");
+}
+
+#[test]
+fn versions_may_be_one_minor_version_apart() {
+    assert_eq!(skew("0.4.0", "0.3.9"), None);
+    assert_eq!(skew("0.4.0", "0.5.0-rc.1"), None);
+    assert!(skew("0.4.0", "0.6.0").is_some());
+    assert!(skew("0.4.0", "1.4.0").is_some());
+    assert_eq!(skew("0.4.0", "latest"), None);
+    assert_eq!(minor_of("v1.31.2+k3s1"), Some((1, 31)));
+    assert_eq!(minor_of("1.30+"), Some((1, 30)));
+}

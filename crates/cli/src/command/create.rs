@@ -1,0 +1,45 @@
+//! `create`: creates an upgrade, or prints its manifest.
+
+use crate::args::{Common, CreateArgs, Output, UnknownFields};
+use crate::create::manifest;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::lint::{Linter, Report, output};
+use crate::render::objects::{self, machine, to_yaml};
+use crate::screen::Screen;
+use crate::upgrade::TYPE_AND_GROUP;
+
+pub(super) async fn run(common: &Common, args: &CreateArgs, screen: Screen) -> Result<Exit, Failure> {
+    let hub = Hub::connect(common).await;
+    // A manifest can be printed without a hub; its namespace is then that of the flag.
+    let namespace = match (&hub, &common.namespace) {
+        (Ok(hub), _) => hub.namespace().to_owned(),
+        (Err(_), Some(namespace)) => namespace.clone(),
+        (Err(_), None) => "default".to_owned(),
+    };
+    let manifest = manifest(args, &namespace).map_err(Failure::Other)?;
+    let yaml = to_yaml(&manifest);
+    let mut report = Report::default();
+    Linter::new(UnknownFields::Strict, Some(namespace)).lint(&args.name, &yaml, &mut report);
+    if !report.findings.is_empty() {
+        screen.note(&output::text(&report));
+    }
+    if !report.is_good() {
+        return Ok(Exit::Error);
+    }
+    if args.dry_run {
+        let name = || format!("{TYPE_AND_GROUP}/{}\n", args.name);
+        let text = match common.output {
+            Some(Output::Name) => name(),
+            output => machine(output, || manifest.clone()).unwrap_or(yaml),
+        };
+        screen.print(&text);
+        return Ok(Exit::Done);
+    }
+    let created = hub?.create(&manifest).await?;
+    let text = objects::upgrade(common.output, &created)
+        .unwrap_or_else(|| format!("{TYPE_AND_GROUP}/{} created\n", created.name));
+    screen.print(&text);
+    Ok(Exit::Done)
+}

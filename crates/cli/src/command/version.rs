@@ -1,0 +1,53 @@
+//! `version`: the versions of the plugin, the controller and the hub.
+
+use serde_json::json;
+
+use crate::args::{Common, VersionArgs};
+use crate::check::facts::{CONTROLLER, DEPLOYMENT};
+use crate::check::{skew, version_of};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::render::objects::machine;
+use crate::screen::Screen;
+
+/// Version of this plugin.
+const PLUGIN: &str = env!("CARGO_PKG_VERSION");
+
+pub(super) async fn run(common: &Common, args: &VersionArgs, screen: Screen) -> Result<Exit, Failure> {
+    if args.client {
+        let text = machine(common.output, || json!({"client": PLUGIN}));
+        screen.print(&text.unwrap_or_else(|| format!("Client: {PLUGIN}\n")));
+        return Ok(Exit::Done);
+    }
+    let hub = Hub::connect(common).await?;
+    let kubernetes = hub.version().await?.git_version;
+    let namespace = Some(args.controller_namespace.as_str());
+    // Many users may not read the controller's namespace.
+    let deployment = hub.object(DEPLOYMENT, namespace, CONTROLLER).await;
+    let (controller, why) = match deployment {
+        Ok(Some(deployment)) => (version_of(&deployment), "its image names no version".to_owned()),
+        Ok(None) => (
+            None,
+            format!(
+                "namespace {} has no Deployment {CONTROLLER}",
+                args.controller_namespace
+            ),
+        ),
+        Err(failure) => (None, failure.sentence()),
+    };
+    let skew = controller
+        .as_deref()
+        .and_then(|controller| skew(PLUGIN, controller));
+    let value =
+        || json!({"client": PLUGIN, "controller": controller, "kubernetes": kubernetes, "skew": skew});
+    let text = machine(common.output, value).unwrap_or_else(|| {
+        let controller = controller.clone().unwrap_or_else(|| format!("unknown ({why})"));
+        format!("Client:     {PLUGIN}\nController: {controller}\nKubernetes: {kubernetes}\n")
+    });
+    screen.print(&text);
+    if let Some(skew) = &skew {
+        screen.note(&format!("Warning: {skew}\n"));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,78 @@
+use super::*;
+use crate::args::{Cli, Command, UnknownFields};
+use crate::lint::{Linter, Report, output};
+use crate::render::objects::to_yaml;
+use clap::Parser as _;
+
+fn yaml(line: &str) -> String {
+    let words = line.split(' ').map(|word| word.replace('~', " "));
+    let cli = Cli::try_parse_from(
+        ["kubectl-mcu".to_owned(), "create".to_owned()]
+            .into_iter()
+            .chain(words),
+    )
+    .unwrap();
+    let Command::Create(args) = cli.command else {
+        panic!("not create");
+    };
+    to_yaml(&manifest(&args, "upgrades").unwrap())
+}
+
+fn violations(yaml: &str) -> String {
+    let mut report = Report::default();
+    Linter::new(UnknownFields::Strict, None).lint("-", yaml, &mut report);
+    output::text(&report)
+}
+
+#[test]
+fn a_manifest_has_what_was_asked_for_and_passes_lint() {
+    let yaml = yaml(
+        "spring --set prod --set edge -l region~in~(eu,us),tier!=test,!gpu --to 4.18.20 --channel stable-4.18 \
+         --canary canary=true --max-concurrency 10% --max-failures 3 --cluster-upgrade-timeout 2h --min-success-time 10m --paused",
+    );
+    insta::assert_snapshot!(yaml);
+    assert_eq!(violations(&yaml), "");
+}
+
+#[test]
+fn clusters_are_named_and_operators_alone_are_an_upgrade() {
+    let yaml = yaml("ops --name edge-1 --name edge-2 --placement gold --operators");
+    insta::assert_snapshot!(yaml);
+    assert_eq!(violations(&yaml), "");
+}
+
+#[test]
+fn what_lint_refuses_is_found() {
+    assert!(violations(&yaml("spring --set prod --to four")).contains("spec.clusterVersion.version"));
+}
+
+#[test]
+fn selectors_are_those_of_kubectl() {
+    let read = selector("a=b, c==d,e!=f,g in (h, i),j notin (k),l,!m").unwrap();
+    assert_eq!(read.match_labels.len(), 2);
+    let told: Vec<String> = read
+        .match_expressions
+        .iter()
+        .map(|one| format!("{} {:?} {}", one.key, one.operator, one.values.join("|")))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "e NotIn f",
+            "g In h|i",
+            "j NotIn k",
+            "l Exists ",
+            "m DoesNotExist "
+        ]
+    );
+    assert!(selector("a=b,a=c").unwrap_err().contains("two values"));
+    assert!(selector("a within (b)").is_err());
+}
+
+#[test]
+fn an_upgrade_needs_clusters_and_a_target() {
+    for line in ["create spring --set prod", "create spring --to 4.18.20"] {
+        let words = std::iter::once("kubectl-mcu").chain(line.split(' '));
+        assert!(Cli::try_parse_from(words).is_err(), "{line}");
+    }
+}
