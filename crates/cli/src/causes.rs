@@ -11,14 +11,20 @@ use crate::remedy::{self, Names};
 use crate::table::one_line;
 use crate::upgrade::Upgrade;
 
-/// What a group needs, in the order in which groups are listed.
+/// What a group needs, in the order in which groups are listed. It is the order of the groups in the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// Somebody must act.
-    Human,
-    /// A step does not get on, or a cluster cannot start. That may change without anybody's help.
+    /// The cluster failed, or its pre-action did. Somebody must fix and retry it.
+    Failed,
+    /// The cluster does not go on before somebody removes what blocks it.
+    Blocked,
+    /// The cluster could start, but no cluster does before somebody acts.
+    Held,
+    /// A step does not get on. It may do so by itself.
     Delayed,
-    /// The clusters wait for their turn.
+    /// The cluster cannot start now. It may be able to later.
+    Hindered,
+    /// The cluster waits for its turn.
     Queued,
 }
 
@@ -28,8 +34,9 @@ impl Urgency {
     pub fn of(phase: Phase, reason: &str) -> Option<Urgency> {
         let is_quiet = matches!(reason, "" | "Running" | "Soaking" | "Progressing" | "JobRunning");
         match phase {
-            Phase::Failed | Phase::PreActionDegraded | Phase::Blocked => Some(Urgency::Human),
-            Phase::PostAction if matches!(reason, "Conflict" | "WorkRefused") => Some(Urgency::Human),
+            Phase::Failed | Phase::PreActionDegraded => Some(Urgency::Failed),
+            Phase::Blocked => Some(Urgency::Blocked),
+            Phase::PostAction if matches!(reason, "Conflict" | "WorkRefused") => Some(Urgency::Blocked),
             Phase::PreAction
             | Phase::Initialized
             | Phase::Partial
@@ -44,8 +51,8 @@ impl Urgency {
                 | "InvalidSpec"
                 | "Paused"
                 | "Restored"
-                | "MaxFailuresExceeded" => Some(Urgency::Human),
-                _ => Some(Urgency::Delayed),
+                | "MaxFailuresExceeded" => Some(Urgency::Held),
+                _ => Some(Urgency::Hindered),
             },
             Phase::Complete => None,
         }

@@ -12,7 +12,10 @@ use crate::table::lines;
 const KUBECTL: &str = "#!/bin/sh\n# Save this as the executable kubectl_complete-mcu in a directory of PATH.\nexec kubectl-mcu __complete \"$@\"\n";
 
 /// Names of the arguments that take a file.
-const FILES: [&str; 8] = [
+const FILES: [&str; 11] = [
+    "certificate_authority",
+    "client_certificate",
+    "client_key",
     "file",
     "files",
     "kubeconfig",
@@ -158,6 +161,7 @@ mod tests {
         assert!(words("clusters spring --phase Fa").contains(&"Failed".to_owned()));
         assert!(words("status -o ").contains(&"wide".to_owned()));
         assert_eq!(at("lint -f "), Expected::File);
+        assert_eq!(at("status --certificate-authority "), Expected::File);
         assert_eq!(at("updates -f "), Expected::File);
         assert!(words("updates --").contains(&"--include-not-recommended".to_owned()));
         assert!(words("graph ").contains(&"stranded".to_owned()));
@@ -171,6 +175,7 @@ mod tests {
     fn names_are_asked_from_the_hub() {
         assert_eq!(at("status "), Expected::Upgrade);
         assert_eq!(at("-n upgrades why spr"), Expected::Upgrade);
+        assert_eq!(at("causes "), Expected::Upgrade);
         assert_eq!(at("why spring e"), Expected::Cluster("spring".to_owned()));
         assert_eq!(at("why spring edge-1 "), Expected::Words(Vec::new()));
     }

@@ -1,5 +1,4 @@
-//! The manifest that `create` writes. Its fields are in the order of the documentation, and what is not asked for is left out, so
-//! that defaults apply.
+//! The manifest that `create` writes. What is not asked for is left out, so that defaults apply.
 
 use api::mcu::{ClusterSelector, LabelExpression, LabelOperator};
 use serde_json::{Map, Value, json};
@@ -14,7 +13,7 @@ pub fn manifest(args: &CreateArgs, namespace: &str) -> Result<Value, String> {
     let mut spec = Map::new();
     if !args.placements.is_empty() {
         let names: Vec<Value> = args.placements.iter().map(|name| json!({"name": name})).collect();
-        spec.insert("placements".to_owned(), json!(names));
+        spec.insert("placement".to_owned(), json!(names));
     }
     if !args.sets.is_empty() || args.selector.is_some() || !args.clusters.is_empty() {
         let mut selector = selector(args.selector.as_deref().unwrap_or_default())?;

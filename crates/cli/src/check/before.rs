@@ -14,11 +14,15 @@ pub fn judge(facts: &Before) -> Vec<Check> {
     let mut checks = Checks::default();
     checks.begin("kubernetes");
     match &facts.version {
-        Err(why) => checks.add(
-            Level::Failed,
-            format!("The hub does not answer: {why}"),
-            "Choose the hub with --context or --kubeconfig.",
-        ),
+        Err(why) => {
+            checks.add(
+                Level::Failed,
+                format!("The hub does not answer: {why}"),
+                "Choose the hub with --context or --kubeconfig.",
+            );
+            // Every other check would fail for the same reason.
+            return checks.all;
+        }
         Ok(version) if minor_of(version).is_some_and(|minor| minor < OLDEST) => checks.add(
             Level::Failed,
             format!("The hub runs Kubernetes {version}"),

@@ -88,6 +88,14 @@ fn a_hub_that_is_too_old_without_ocm_and_without_rights_fails() {
 }
 
 #[test]
+fn a_hub_that_does_not_answer_fails_once() {
+    let mut hub = good_hub();
+    hub.version = Err("connection refused".to_owned());
+    let checks = before(&hub);
+    assert_eq!(findings(&checks), ["The hub does not answer: connection refused"]);
+}
+
+#[test]
 fn a_good_installation_has_only_what_may_not_be_read_as_a_warning() {
     let checks = judged(&good_installation());
     assert_eq!(
