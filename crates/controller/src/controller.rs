@@ -251,7 +251,7 @@ async fn reconcile_loop(context: &Arc<Context>, client: &Client, parts: &Parts, 
             tokio::task::yield_now().await;
         }
         if !due.is_empty() || counted != Some(upgrades) {
-            gauges::set(context);
+            gauges::set(context, &due);
             counted = Some(upgrades);
         }
         reconcile::flush(context, now());

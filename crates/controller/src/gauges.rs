@@ -1,30 +1,42 @@
 //! Counts of objects on the hub, exported as metrics after each pass.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use api::conditions::{COMPLETE, TYPES};
 use api::mcu::UpgradeState;
+use observe::index::Uid;
 use rollout::Phase;
 
 use crate::metrics::labels::{ClusterPhase, UpgradeStateLabel, WatchKind};
-use crate::state::context::{self, Context};
+use crate::metrics::upgrades::{MAX_FINISHED, MAX_OPEN, UpgradeSample};
+use crate::report::tally::Tally;
+use crate::state::context::{Context, State};
 use crate::state::upgrade::UpgradeEntry;
 
-/// Sets every gauge that counts objects.
-pub fn set(context: &Context) {
+/// Sets every gauge that counts objects. `due`: the upgrades that have been reconciled since the last call. Only their rows
+/// are counted again, so that a large fleet that rests costs nothing while another upgrade moves.
+pub fn set(context: &Context, due: &[Uid]) {
     let metrics = &context.metrics;
     let skew = context
         .clock
         .skew(tokio::time::Instant::now(), context.sources.wall());
     metrics.set_clock_skew(skew.num_seconds());
     context.with(|state| {
+        for uid in due {
+            if let Some(entry) = state.upgrades.get_mut(uid) {
+                entry.tally = Tally::of(&entry.rows);
+            }
+        }
         let mut phases = [0_usize; Phase::ALL.len()];
         let mut kinds = [0_usize; UpgradeStateLabel::ALL.len()];
         let (mut used, mut slots) = (0, 0);
         let (mut refused, mut unreadable) = (0, 0);
         for entry in state.upgrades.values() {
-            phases[Phase::Complete as usize] += entry.archive.as_ref().map_or(0, |archive| archive.rows());
-            for row in entry.rows.all().values() {
-                phases[row.record.phase as usize] += 1;
-                unreadable += usize::from(row.record.unreadable);
+            for (sum, count) in phases.iter_mut().zip(phases_of(entry)) {
+                *sum += count;
             }
+            unreadable += entry.tally.unreadable;
             refused += entry.rows.refused_count();
             let status = entry.status.latest();
             let kind = kind_of(status.and_then(|status| status.state));
@@ -50,7 +62,87 @@ pub fn set(context: &Context) {
         metrics.set_slots(used, slots);
         metrics.set_records(refused, unreadable);
         set_indexed(context, state);
+        let (samples, omitted) = samples(state);
+        metrics.set_upgrade_series(samples, omitted);
     });
+}
+
+/// Clusters of an upgrade, by the position of their phase in [`Phase::ALL`].
+fn phases_of(entry: &UpgradeEntry) -> [usize; Phase::ALL.len()] {
+    let mut phases = entry.tally.phases;
+    phases[Phase::Complete as usize] += entry.archive.as_ref().map_or(0, |archive| archive.rows());
+    phases
+}
+
+/// What the series of single upgrades say, and how many open upgrades have none.
+fn samples(state: &State) -> (Vec<UpgradeSample>, usize) {
+    let (mut open, mut finished) = (Vec::new(), Vec::new());
+    let served = |entry: &&UpgradeEntry| state.settings.serves(&entry.namespace);
+    for entry in state.upgrades.values().filter(served) {
+        match completed_at(entry) {
+            Some(at) => finished.push((at, entry)),
+            None => open.push((entry.created.timestamp(), entry)),
+        }
+    }
+    let omitted = keep_newest(&mut open, MAX_OPEN);
+    keep_newest(&mut finished, MAX_FINISHED);
+    let mut samples: Vec<UpgradeSample> = open
+        .into_iter()
+        .map(|(created, entry)| sample(entry, created))
+        .chain(finished.into_iter().map(|(at, entry)| sample(entry, at)))
+        .collect();
+    let key = |sample: &UpgradeSample| (Arc::clone(&sample.namespace), Arc::clone(&sample.name));
+    // An upgrade may be known beside a deleted one of the same name for a moment. Prometheus rejects a scrape with the same
+    // series twice.
+    samples.sort_by_cached_key(key);
+    samples.dedup_by_key(|sample| key(sample));
+    (samples, omitted)
+}
+
+/// Keeps the newest ones only, and returns how many are left out.
+fn keep_newest<T>(all: &mut Vec<(i64, T)>, most: usize) -> usize {
+    let omitted = all.len().saturating_sub(most);
+    if omitted > 0 {
+        all.select_nth_unstable_by_key(most, |(at, _)| Reverse(*at));
+        all.truncate(most);
+    }
+    omitted
+}
+
+/// When an upgrade that is complete became so, in seconds since the Unix epoch.
+fn completed_at(entry: &UpgradeEntry) -> Option<i64> {
+    let status = entry.status.latest()?;
+    if status.state != Some(UpgradeState::Complete) {
+        return None;
+    }
+    let condition = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == COMPLETE);
+    Some(condition.map_or(0, |condition| condition.last_transition_time.0.as_second()))
+}
+
+/// What the series of an upgrade say. `progress`: when it last made progress, unless a row says a later time.
+fn sample(entry: &UpgradeEntry, progress: i64) -> UpgradeSample {
+    let status = entry.status.latest();
+    let phases = phases_of(entry);
+    let limit = entry.in_force().and_then(|spec| spec.policy.max_failures);
+    let is_true = |type_: &str| {
+        let mut conditions = status.iter().flat_map(|status| &status.conditions);
+        conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
+    };
+    let last = entry.tally.last_progress.map(|at| at.timestamp());
+    UpgradeSample {
+        namespace: Arc::clone(&entry.namespace),
+        name: Arc::clone(&entry.name),
+        state: kind_of(status.and_then(|status| status.state)),
+        phases,
+        waiting: entry.tally.waiting().collect(),
+        conditions: TYPES.map(is_true),
+        last_progress: last.unwrap_or_default().max(progress),
+        budget: limit.map(|limit| limit.of(phases.iter().sum())),
+        failures: entry.tally.failures,
+    }
 }
 
 /// Clears the counts of a replica that does not lead. Otherwise its last values would be exported forever,
@@ -65,9 +157,10 @@ pub fn clear(context: &Context) {
     context.metrics.set_slots(0, 0);
     context.metrics.set_records(0, 0);
     context.metrics.set_orphans(0);
+    context.metrics.set_upgrade_series(Vec::new(), 0);
 }
 
-fn set_indexed(context: &Context, state: &context::State) {
+fn set_indexed(context: &Context, state: &State) {
     let metrics = &context.metrics;
     let [placements, decisions, sets, bindings] = state.index.placements.counts();
     let archived = |entry: &UpgradeEntry| entry.archive.as_ref().map(|archive| archive.shard_count());
@@ -100,42 +193,4 @@ const fn kind_of(state: Option<UpgradeState>) -> UpgradeStateLabel {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture::{context, note, upgrade};
-    use rollout::testing::record;
-
-    fn shows(context: &Context, lines: [&str; 2]) -> bool {
-        let text = context.metrics.encode_classic().unwrap();
-        lines.iter().all(|line| text.lines().any(|shown| shown == *line))
-    }
-
-    #[test]
-    fn what_a_leader_counts_is_cleared_when_its_term_ends() {
-        let context = context(&["c1"]);
-        context.with(|state| {
-            state.apply_upgrade(upgrade("u1", &["c1"]).view());
-            note(
-                state.upgrades.get_mut("u1").unwrap(),
-                "c1",
-                record(Phase::Complete),
-            );
-        });
-        set(&context);
-        assert!(shows(
-            &context,
-            [
-                "mcu_clusters{phase=\"Complete\"} 1",
-                "mcu_upgrades{state=\"running\"} 1"
-            ]
-        ));
-        clear(&context);
-        assert!(shows(
-            &context,
-            [
-                "mcu_clusters{phase=\"Complete\"} 0",
-                "mcu_upgrades{state=\"running\"} 0"
-            ]
-        ));
-    }
-}
+mod tests;

@@ -8,8 +8,15 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use testenv::prometheus::promtool;
 
-const RULES: &str = "clusterversion.rules.yaml";
-const TESTS: &str = "clusterversion.test.yaml";
+/// Each file of rules and its test, below `deploy/alerts`.
+const FILES: [(&str, &str); 3] = [
+    ("mcu.rules.yaml", "tests/mcu.test.yaml"),
+    ("update-service.rules.yaml", "tests/update-service.test.yaml"),
+    (
+        "cluster/clusterversion.rules.yaml",
+        "tests/clusterversion.test.yaml",
+    ),
+];
 
 fn alerts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/alerts")
@@ -27,16 +34,29 @@ async fn run(what: &str, file: &Path) -> Result<String, String> {
 
 #[tokio::test]
 async fn the_rules_are_valid_and_each_alert_fires_when_it_should() {
-    let checked = run("check", &alerts().join(RULES)).await.unwrap();
-    let rules = read(RULES).matches("- alert:").count();
-    assert!(checked.contains(&format!("{rules} rules found")), "{checked}");
-    let tested = run("test", &alerts().join(TESTS)).await.unwrap();
-    assert!(tested.contains("SUCCESS"), "{tested}");
+    for (rules, tests) in FILES {
+        let checked = run("check", &alerts().join(rules)).await.unwrap();
+        let number = read(rules).matches("- alert:").count();
+        assert!(checked.contains(&format!("{number} rules found")), "{checked}");
+        let tested = run("test", &alerts().join(tests)).await.unwrap();
+        assert!(tested.contains("SUCCESS"), "{tested}");
+    }
+}
+
+#[test]
+fn every_file_of_rules_is_tested() {
+    for directory in ["", "cluster"] {
+        for entry in std::fs::read_dir(alerts().join(directory)).unwrap() {
+            let path = entry.unwrap().path();
+            let known = |(rules, _): &(&str, &str)| alerts().join(rules) == path;
+            assert!(path.is_dir() || FILES.iter().any(known), "{}", path.display());
+        }
+    }
 }
 
 /// The rules with one of them changed, one file per change.
-fn spoiled() -> Vec<(String, Value)> {
-    let rules: Value = serde_saphyr::from_str(&read(RULES)).unwrap();
+fn spoiled(rules: &str) -> Vec<(String, Value)> {
+    let rules: Value = serde_saphyr::from_str(&read(rules)).unwrap();
     let mut found = Vec::new();
     for (group, of_group) in rules["groups"].as_array().unwrap().iter().enumerate() {
         for (rule, alert) in of_group["rules"].as_array().unwrap().iter().enumerate() {
@@ -61,22 +81,25 @@ fn spoiled() -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn an_alert_that_is_missing_or_fires_too_early_fails_the_rule_test() {
-    let dir = tempfile::tempdir().unwrap();
-    let (rules, tests) = (dir.path().join(RULES), dir.path().join(TESTS));
-    std::fs::write(&tests, read(TESTS)).unwrap();
-    let all = spoiled();
-    assert!(all.len() > 12, "{}", all.len());
     let mut unnoticed = Vec::new();
-    for (what, spoiled) in all {
-        // JSON is YAML.
-        std::fs::write(&rules, spoiled.to_string()).unwrap();
-        run("check", &rules).await.unwrap();
-        if run("test", &tests).await.is_ok() {
-            unnoticed.push(what);
+    for (rules, tests) in FILES {
+        // The test names its rules by their path from its own directory.
+        let dir = tempfile::tempdir().unwrap();
+        let (spoiled_rules, test) = (dir.path().join(rules), dir.path().join(tests));
+        for file in [&spoiled_rules, &test] {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        }
+        std::fs::write(&test, read(tests)).unwrap();
+        let all = spoiled(rules);
+        assert!(all.len() > 5, "{rules}: {}", all.len());
+        for (what, spoiled) in all {
+            // JSON is YAML.
+            std::fs::write(&spoiled_rules, spoiled.to_string()).unwrap();
+            run("check", &spoiled_rules).await.unwrap();
+            if run("test", &test).await.is_ok() {
+                unnoticed.push(what);
+            }
         }
     }
-    assert!(
-        unnoticed.is_empty(),
-        "the rule test does not notice {unnoticed:?}"
-    );
+    assert!(unnoticed.is_empty(), "the rule tests do not notice {unnoticed:?}");
 }

@@ -2,9 +2,11 @@
 //!
 //! Contains the closed set of [`EventReason`]s, the queue and the sender. Publishing never waits: the queue is
 //! bounded and drops its oldest entry, the sender has a rate limit, and only the leader sends. The same note
-//! about the same object is sent only once in ten minutes. Delivery is not guaranteed: an Event that cannot
+//! about the same object is sent only once in ten minutes, and starts and completions of many clusters become one
+//! Event. Delivery is not guaranteed: an Event that cannot
 //! be sent is counted and dropped, because status and reports hold the same information.
 
+mod gather;
 mod notice;
 mod queue;
 pub mod reason;
@@ -21,11 +23,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::notice::Notice;
-use self::queue::{PushResult, Queue};
+use self::queue::Queue;
 use crate::apply::WriteErrorKind;
+use crate::clock;
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::metrics::labels::{EventDrop, WriteKind, WriteOutcome};
+use crate::rate::TokenBucket;
 use crate::sources::Sources;
 
 pub use notice::Regarding;
@@ -69,7 +73,7 @@ impl Publisher {
         shutdown: CancellationToken,
     ) -> (Self, JoinHandle<()>) {
         let publisher = Self {
-            queue: Arc::new(Queue::new()),
+            queue: Arc::new(Queue::new(Arc::clone(&metrics))),
             fence,
             metrics,
         };
@@ -79,8 +83,7 @@ impl Publisher {
             instance,
             sequence: sources.random(),
             sources: sources.clone(),
-            tokens: BURST,
-            refilled: Instant::now(),
+            rate: TokenBucket::new(BURST, REFILL, clock::now()),
         };
         let task = tokio::spawn(sender.run(shutdown));
         (publisher, task)
@@ -120,11 +123,7 @@ impl Publisher {
             return;
         }
         truncate(&mut notice.note);
-        match self.queue.push(notice, Instant::now()) {
-            PushResult::Queued => {}
-            PushResult::Displaced => self.metrics.event_dropped(EventDrop::QueueFull),
-            PushResult::Duplicate => self.metrics.event_dropped(EventDrop::Duplicate),
-        }
+        self.queue.push(notice, Instant::now());
     }
 }
 
@@ -143,8 +142,7 @@ struct Sender {
     instance: String,
     sequence: u64,
     sources: Sources,
-    tokens: u32,
-    refilled: Instant,
+    rate: TokenBucket,
 }
 
 impl Sender {
@@ -172,24 +170,17 @@ impl Sender {
         let queue = &self.publisher.queue;
         match queue.try_pop() {
             Some(notice) => Some(notice),
-            None => shutdown.run_until_cancelled(queue.pop()).await,
+            None => match shutdown.run_until_cancelled(queue.pop()).await {
+                Some(notice) => Some(notice),
+                None => queue.pop_held(),
+            },
         }
     }
 
     /// Waits until the rate allows one more Event.
     async fn token(&mut self) {
-        while self.tokens < BURST && self.refilled.elapsed() >= REFILL {
-            self.refilled += REFILL;
-            self.tokens += 1;
-        }
-        if self.tokens == BURST {
-            self.refilled = Instant::now();
-        }
-        if self.tokens == 0 {
-            tokio::time::sleep_until(self.refilled + REFILL).await;
-            self.refilled += REFILL;
-        } else {
-            self.tokens -= 1;
+        while let Err(next) = self.rate.take(clock::now()) {
+            tokio::time::sleep_until(next.into()).await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! An Event that is not sent yet, and the object that it is about.
 
-use super::reason::EventReason;
+use super::reason::{EventReason, Severity};
 
 /// The upgrade an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,4 +20,11 @@ pub(super) struct Notice {
     pub(super) cluster: Option<String>,
     pub(super) reason: EventReason,
     pub(super) note: String,
+}
+
+impl Notice {
+    /// True when it says that a cluster goes well.
+    pub(super) fn is_routine(&self) -> bool {
+        self.cluster.is_some() && self.reason.severity() == Severity::Normal
+    }
 }

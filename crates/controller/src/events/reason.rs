@@ -93,6 +93,10 @@ reasons! {
     RecordRefused, Upgrade, Warning, "Record";
     /// The planned changes violate a safety rule, so none were made. This is a bug of the controller.
     PlanRefused, Upgrade, Warning, "Upgrade";
+    /// A cluster has started. If many start together, one Event says how many.
+    ClusterStarted, Cluster, Normal, "Upgrade";
+    /// A cluster is complete. If many end together, one Event says how many.
+    ClusterCompleted, Cluster, Normal, "Upgrade";
     /// A cluster failed.
     ClusterFailed, Cluster, Warning, "Upgrade";
     /// The pre-action of a cluster failed or timed out.

@@ -202,6 +202,58 @@ async fn a_burst_is_sent_at_once_and_the_rest_at_ten_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_is_sent_after_a_lull_and_names_its_cluster() {
+    let entry = UpgradeEntry::new(&[]);
+    entry.publisher.cluster(
+        &fleet(),
+        "c1",
+        EventReason::ClusterStarted,
+        "Cluster c1 has started",
+    );
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(entry.hub.sent().is_empty());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let sent = entry.hub.sent();
+    assert_eq!(sent[0]["related"]["name"], "c1");
+    assert_eq!(sent[0]["type"], "Normal");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_back_is_sent_before_an_event_about_its_upgrade_and_at_shutdown() {
+    let entry = UpgradeEntry::new(&[]);
+    let completed = EventReason::ClusterCompleted;
+    entry
+        .publisher
+        .cluster(&fleet(), "c1", completed, "Cluster c1 is complete");
+    entry
+        .publisher
+        .upgrade(&fleet(), EventReason::Completed, "complete");
+    entry
+        .publisher
+        .cluster(&fleet(), "c2", completed, "Cluster c2 is complete");
+    let (sent, _) = entry.close().await;
+    let reasons: Vec<_> = sent
+        .iter()
+        .map(|event| event["reason"].as_str().unwrap())
+        .collect();
+    assert_eq!(reasons, ["ClusterCompleted", "Completed", "ClusterCompleted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_starts_are_a_handful_of_events() {
+    let entry = UpgradeEntry::new(&[]);
+    for number in 0..10_000 {
+        let name = format!("c{number}");
+        let note = format!("Cluster {name} has started");
+        entry
+            .publisher
+            .cluster(&fleet(), &name, EventReason::ClusterStarted, note);
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(entry.hub.sent().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_whose_answer_is_lost_is_repeated_under_the_same_name() {
     let entry = UpgradeEntry::new(&[0, 409]);
     entry.publisher.upgrade(&fleet(), EventReason::Started, "started");
@@ -244,12 +296,12 @@ fn reasons_are_camel_case_documented_and_fit_the_api() {
         );
         assert!(meaning.trim().ends_with('.'), "{name}");
         assert!(!reason.action().is_empty());
-        if reason.scope() == Scope::Cluster {
-            assert_eq!(
-                reason.severity(),
-                Severity::Warning,
-                "{name}: per cluster only for failures"
-            );
-        }
+        let gathered = reason.scope() == Scope::Cluster && reason.severity() == Severity::Normal;
+        let known = [EventReason::ClusterStarted, EventReason::ClusterCompleted];
+        assert_eq!(
+            gathered,
+            known.contains(reason),
+            "{name}: Events of clusters that go well are gathered"
+        );
     }
 }

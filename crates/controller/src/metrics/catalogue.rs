@@ -2,7 +2,8 @@
 //! reference documentation both use them.
 
 use super::labels::{
-    ClusterPhase, EventDrop, Label, ReconcileOutcome, UpgradeStateLabel, WatchKind, WriteKind, WriteOutcome,
+    CONDITION, ClusterPhase, EventDrop, Finish, Label, REASON, ReconcileOutcome, STEP, StepEnd, UPGRADE,
+    UPGRADE_NAMESPACE, UpgradeStateLabel, WatchKind, WriteKind, WriteOutcome,
 };
 
 /// Type of a series.
@@ -82,6 +83,26 @@ series! {
         "Selected clusters by phase, summed over all upgrades";
     UPGRADES = "mcu_upgrades", MetricKind::Gauge, [UpgradeStateLabel::LABEL],
         "Upgrades by state";
+    UPGRADE_INFO = "mcu_upgrade_info", MetricKind::Info, [UPGRADE_NAMESPACE, UPGRADE, UpgradeStateLabel::LABEL],
+        "State of an upgrade. Only 200 upgrades that are not complete (the newest) and 50 that are (those that ended last) have series of their own, here and in all series `mcu_upgrade_…`";
+    UPGRADE_CLUSTERS = "mcu_upgrade_clusters", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, ClusterPhase::LABEL],
+        "Clusters of an upgrade, by phase";
+    UPGRADE_WAITING = "mcu_upgrade_waiting_clusters", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, REASON],
+        "Clusters of an upgrade that wait or run with a reason to look at them, by reason. Reasons that no cluster has are left out";
+    UPGRADE_CONDITION = "mcu_upgrade_condition", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, CONDITION],
+        "1 while a condition of an upgrade is True, otherwise 0";
+    UPGRADE_PROGRESS = "mcu_upgrade_last_progress_timestamp_seconds", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE],
+        "When a cluster of an upgrade last entered a phase after its start, or else when the upgrade was created, in seconds since the Unix epoch";
+    UPGRADE_BUDGET = "mcu_upgrade_failure_budget", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE],
+        "Number of clusters that may fail before no other cluster of an upgrade starts (maxFailures); absent without maxFailures";
+    UPGRADE_BUDGET_USED = "mcu_upgrade_failure_budget_used", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE],
+        "Clusters of an upgrade that count against maxFailures: failed and degraded ones that are no canaries";
+    UPGRADES_OMITTED = "mcu_upgrades_omitted", MetricKind::Gauge, [],
+        "Upgrades that are not complete and have no series of their own, because there are too many";
+    CLUSTERS_FINISHED = "mcu_clusters_finished_total", MetricKind::Counter, [Finish::LABEL, REASON],
+        "Attempts of clusters that ended, by outcome and by the reason of a failure";
+    STEP_DURATION = "mcu_step_duration_seconds", MetricKind::Histogram(&[60.0, 300.0, 900.0, 1800.0, 3600.0, 5400.0, 7200.0, 10800.0, 14400.0, 21600.0, 43200.0, 86400.0]), [STEP, StepEnd::LABEL],
+        "Time from the start of a cluster's step to its end";
     SLOTS = "mcu_slots", MetricKind::Gauge, [],
         "Slots of maxConcurrency, summed over all upgrades that are not complete";
     SLOTS_USED = "mcu_slots_used", MetricKind::Gauge, [],

@@ -1,4 +1,5 @@
-//! The labels of the metrics. Every label has a closed set of values, and each value is a variant here.
+//! The labels of the metrics. Every label has a closed set of values, each of them named here, except namespace and name of
+//! an upgrade: the number of upgrades that have series is limited ([`super::upgrades`]).
 
 #![expect(
     clippy::doc_markdown,
@@ -8,10 +9,12 @@
 use std::fmt::{self, Write};
 
 use crate::apply::{WriteErrorKind, WriteResult};
-use api::report::Phase;
+use api::conditions::TYPES;
+use api::report::{Outcome, Phase, Stage};
 use prometheus_client::encoding::{
     EncodeLabel, EncodeLabelSet, EncodeLabelValue, LabelSetEncoder, LabelValueEncoder,
 };
+use rollout::Reason;
 
 /// A label with its values, for the reference documentation.
 #[derive(Clone, Copy, Debug)]
@@ -236,6 +239,57 @@ label! {
 }
 
 label! {
+    /// How a cluster's attempt ended.
+    pub enum Finish = "outcome" {
+        /// Every step succeeded.
+        Complete = "complete",
+        /// A step failed or timed out.
+        Failed = "failed",
+        /// The pre-action failed or timed out. The cluster continues by itself if the action recovers.
+        Degraded = "degraded",
+    }
+}
+
+impl Finish {
+    /// How an attempt ended that is in this phase. `None` while it has not ended.
+    #[must_use]
+    pub const fn of(phase: Phase) -> Option<Self> {
+        match phase {
+            Phase::Complete => Some(Self::Complete),
+            Phase::Failed => Some(Self::Failed),
+            Phase::PreActionDegraded => Some(Self::Degraded),
+            Phase::Pending
+            | Phase::Blocked
+            | Phase::PreAction
+            | Phase::Initialized
+            | Phase::Partial
+            | Phase::Operators
+            | Phase::Soaking
+            | Phase::PostAction => None,
+        }
+    }
+}
+
+label! {
+    /// How a step of a cluster ended.
+    pub enum StepEnd = "outcome" {
+        /// It succeeded.
+        Succeeded = "succeeded",
+        /// It failed or timed out.
+        Failed = "failed",
+    }
+}
+
+impl From<Outcome> for StepEnd {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Succeeded => Self::Succeeded,
+            Outcome::Failed => Self::Failed,
+        }
+    }
+}
+
+label! {
     /// Kind of a watched object.
     pub enum WatchKind = "kind" {
         /// ManagedClustersUpgrade.
@@ -286,6 +340,132 @@ impl EncodeLabelSet for ActionLabels {
         EncodeLabelSet::encode(&self.outcome, encoder)
     }
 }
+
+/// How a cluster's attempt ended, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FinishLabels {
+    /// How it ended.
+    pub outcome: Finish,
+    /// Why it failed; `None` if it is complete.
+    pub reason: Reason,
+}
+
+impl EncodeLabelSet for FinishLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder) -> fmt::Result {
+        EncodeLabelSet::encode(&self.outcome, encoder)?;
+        (REASON.name, self.reason.as_str()).encode(encoder.encode_label())
+    }
+}
+
+/// A step that ended, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StepLabels {
+    /// The step.
+    pub step: Stage,
+    /// How it ended.
+    pub outcome: StepEnd,
+}
+
+impl StepLabels {
+    /// Every pair.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let steps = Stage::ALL.into_iter();
+        steps.flat_map(|step| StepEnd::ALL.iter().map(move |&outcome| Self { step, outcome }))
+    }
+}
+
+impl EncodeLabelSet for StepLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder) -> fmt::Result {
+        (STEP.name, step_name(self.step)).encode(encoder.encode_label())?;
+        EncodeLabelSet::encode(&self.outcome, encoder)
+    }
+}
+
+const fn step_name(step: Stage) -> &'static str {
+    match step {
+        Stage::PreAction => "PreAction",
+        Stage::Platform => "Platform",
+        Stage::Operators => "Operators",
+        Stage::Soak => "Soak",
+        Stage::PostAction => "PostAction",
+    }
+}
+
+/// An upgrade, and one more label of its series.
+///
+/// The namespace has a name of its own: a scrape sets the label `namespace` to that of the controller.
+#[derive(Clone, Copy, Debug)]
+pub struct UpgradeLabels<'a> {
+    /// Namespace and name of the upgrade.
+    pub upgrade: (&'a str, &'a str),
+    /// Name and value of the other label, if there is one.
+    pub other: Option<(&'static str, &'static str)>,
+}
+
+impl EncodeLabelSet for UpgradeLabels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder) -> fmt::Result {
+        (UPGRADE_NAMESPACE.name, self.upgrade.0).encode(encoder.encode_label())?;
+        (UPGRADE.name, self.upgrade.1).encode(encoder.encode_label())?;
+        self.other
+            .map_or(Ok(()), |other| other.encode(encoder.encode_label()))
+    }
+}
+
+/// Namespace of an upgrade.
+pub const UPGRADE_NAMESPACE: Label = Label {
+    name: "upgrade_namespace",
+    values: &[],
+};
+
+/// Name of an upgrade.
+pub const UPGRADE: Label = Label {
+    name: "upgrade",
+    values: &[],
+};
+
+/// Reason of a cluster.
+pub const REASON: Label = Label {
+    name: "reason",
+    values: &{
+        let mut all =
+            [(Reason::Other.as_str(), " A reason that a newer release wrote."); Reason::ALL.len() + 1];
+        let mut at = 0;
+        while at < Reason::ALL.len() {
+            all[at] = (Reason::ALL[at].0.as_str(), Reason::ALL[at].1);
+            at += 1;
+        }
+        all
+    },
+};
+
+/// Condition of an upgrade.
+pub const CONDITION: Label = Label {
+    name: "condition",
+    values: &{
+        let mut all = [("", " See the condition of the upgrade's status."); TYPES.len()];
+        let mut at = 0;
+        while at < TYPES.len() {
+            all[at].0 = TYPES[at];
+            at += 1;
+        }
+        all
+    },
+};
+
+/// Step of a cluster.
+pub const STEP: Label = Label {
+    name: "step",
+    values: &[
+        (step_name(Stage::PreAction), " The pre-action."),
+        (step_name(Stage::Platform), " The update of the platform."),
+        (
+            step_name(Stage::Operators),
+            " The approval of the operators' InstallPlans.",
+        ),
+        (step_name(Stage::Soak), " The time of minSuccessTime."),
+        (step_name(Stage::PostAction), " The post-action."),
+    ],
+};
 
 /// The running version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,17 +1,20 @@
 //! The values of the series in the [`catalogue`].
 //!
 //! Series are registered and encoded here (`OpenMetrics` 1.0 and the classic text format 0.0.4). Label sets
-//! are closed. The main loop never waits for a scrape: a counter is an atomic behind a read lock that no
-//! scrape holds for writing. Names of clusters and upgrades are never labels; they are in logs, reports and Events.
+//! are closed, but for the names of a limited number of upgrades ([`upgrades`]). The main loop never waits for a scrape: a
+//! counter is an atomic behind a read lock that no scrape holds for writing. Names of clusters are never labels; they are in
+//! logs, reports and Events.
 
 pub mod catalogue;
 pub mod labels;
+pub mod upgrades;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use api::report::Stage;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -21,13 +24,15 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
+use rollout::{Reason, Record};
 use telemetry::process::Process;
 
 use self::catalogue::{MetricKind, Series};
 use self::labels::{
-    ActionLabels, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeStateLabel, Version, WatchKind,
-    WriteKind, WriteOutcome,
+    ActionLabels, ClusterPhase, EventDrop, Finish, FinishLabels, ReconcileOutcome, StepLabels,
+    UpgradeStateLabel, Version, WatchKind, WriteKind, WriteOutcome,
 };
+use self::upgrades::{UpgradeSample, UpgradeSeries};
 use crate::clock;
 use crate::lease::Leadership;
 use crate::published::Subscription;
@@ -35,6 +40,7 @@ use crate::published::Subscription;
 pub use self::catalogue::CATALOGUE;
 
 type PerKind<M> = Family<WriteKind, M, fn() -> M>;
+type PerStep<M> = Family<StepLabels, M, fn() -> M>;
 
 /// Every metric of the controller, registered once. Shared as `Arc<Metrics>`.
 #[derive(Debug)]
@@ -45,6 +51,10 @@ pub struct Metrics {
     reaction: Histogram,
     clusters: Family<ClusterPhase, Gauge>,
     upgrades: Family<UpgradeStateLabel, Gauge>,
+    upgrade_series: Arc<UpgradeSeries>,
+    upgrades_omitted: Gauge,
+    finished: Family<FinishLabels, Counter>,
+    step_duration: PerStep<Histogram>,
     slots: Gauge,
     slots_used: Gauge,
     orphaned_works: Gauge,
@@ -81,6 +91,7 @@ impl Metrics {
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let watch_ages = Arc::new(WatchAges::default());
+        let upgrade_series = Arc::new(UpgradeSeries::default());
         let metrics = Self {
             reconciles: counters(&mut registry, &catalogue::RECONCILE, ReconcileOutcome::ALL),
             plan_duration: register(&mut registry, &catalogue::PLAN_DURATION, plan_histogram()),
@@ -91,6 +102,10 @@ impl Metrics {
             ),
             clusters: gauges(&mut registry, &catalogue::CLUSTERS, ClusterPhase::ALL),
             upgrades: gauges(&mut registry, &catalogue::UPGRADES, UpgradeStateLabel::ALL),
+            upgrade_series: Arc::clone(&upgrade_series),
+            upgrades_omitted: register(&mut registry, &catalogue::UPGRADES_OMITTED, Gauge::default()),
+            finished: counters(&mut registry, &catalogue::CLUSTERS_FINISHED, &[COMPLETE]),
+            step_duration: step_durations(&mut registry),
             slots: register(&mut registry, &catalogue::SLOTS, Gauge::default()),
             slots_used: register(&mut registry, &catalogue::SLOTS_USED, Gauge::default()),
             orphaned_works: register(&mut registry, &catalogue::ORPHANED_WORKS, Gauge::default()),
@@ -128,6 +143,7 @@ impl Metrics {
         let version = Info::new(Version(env!("CARGO_PKG_VERSION")));
         registry.register(catalogue::BUILD.stem(), catalogue::BUILD.help, version);
         registry.register_collector(Box::new(watch_ages));
+        registry.register_collector(Box::new(upgrade_series));
         registry.register_collector(Box::new(Process));
         Self { registry, ..metrics }
     }
@@ -185,6 +201,41 @@ impl Metrics {
     /// Sets the number of upgrades in a state.
     pub fn set_upgrades(&self, state: UpgradeStateLabel, count: usize) {
         self.upgrades.get_or_create(&state).set(whole(count));
+    }
+
+    /// Sets the series of single upgrades. `omitted`: how many open upgrades are not among them.
+    pub fn set_upgrade_series(&self, samples: Vec<UpgradeSample>, omitted: usize) {
+        self.upgrade_series.set(samples);
+        self.upgrades_omitted.set(whole(omitted));
+    }
+
+    /// Records what ended when a cluster got a new phase: its attempt, or steps of it. `before`: its record until then.
+    pub fn phase_changed(&self, before: Option<&Record>, record: &Record) {
+        if let Some(outcome) = Finish::of(record.phase) {
+            let reason = match outcome {
+                Finish::Complete => Reason::None,
+                Finish::Failed | Finish::Degraded => record.reason,
+            };
+            self.finished
+                .get_or_create(&FinishLabels { outcome, reason })
+                .inc();
+        }
+        for step in Stage::ALL {
+            let known = before
+                .and_then(|before| before.stage(step))
+                .and_then(|stage| stage.finished);
+            let Some(ended) = record.stage(step) else { continue };
+            if let (Some(at), Some(outcome)) = (ended.finished, ended.outcome)
+                && known != Some(at)
+            {
+                // A clock that was set back may have made the time negative, which counts as zero.
+                let outcome = outcome.into();
+                let took = (at - ended.started).to_std().unwrap_or_default();
+                self.step_duration
+                    .get_or_create(&StepLabels { step, outcome })
+                    .observe(took.as_secs_f64());
+            }
+        }
     }
 
     /// Sets the number of used slots and of all slots, summed over all upgrades.
@@ -352,6 +403,26 @@ fn histogram(series: &Series) -> Histogram {
         MetricKind::Counter | MetricKind::Gauge | MetricKind::Info => &[],
     };
     Histogram::new(bounds.iter().copied())
+}
+
+/// The counter of complete clusters exists from the start, so that its rate is known from the first scrape.
+const COMPLETE: FinishLabels = FinishLabels {
+    outcome: Finish::Complete,
+    reason: Reason::None,
+};
+
+/// All steps start at zero, so that a rate is known from the first scrape.
+fn step_durations(registry: &mut Registry) -> PerStep<Histogram> {
+    let family = Family::new_with_constructor(step_histogram as fn() -> Histogram);
+    let family = register(registry, &catalogue::STEP_DURATION, family);
+    for step in StepLabels::all() {
+        drop(family.get_or_create(&step));
+    }
+    family
+}
+
+fn step_histogram() -> Histogram {
+    histogram(&catalogue::STEP_DURATION)
 }
 
 fn plan_histogram() -> Histogram {

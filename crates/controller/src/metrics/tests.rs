@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use api::report::{Outcome, Phase};
+use rollout::testing::record;
 use telemetry::exposition;
 
 use super::*;
@@ -102,6 +104,41 @@ fn counts_show_in_the_exposition() {
         (Some(3.0), Some(10.0))
     );
     assert!(sample(&text, "process_resident_memory_bytes").unwrap() > 100_000.0);
+}
+
+#[test]
+fn an_attempt_and_its_steps_are_counted_when_they_end() {
+    let metrics = Metrics::new();
+    let running = Record::from(record(Phase::Partial).stage(Stage::Platform, 0));
+    let done = Record::from(record(Phase::Complete).done(Stage::Platform, 0, Outcome::Succeeded));
+    metrics.phase_changed(Some(&running), &done);
+    // What had ended before does not count again.
+    metrics.phase_changed(Some(&done), &done);
+    let failed = record(Phase::Failed)
+        .reason(Reason::JobFailed)
+        .done(Stage::Operators, 0, Outcome::Failed);
+    metrics.phase_changed(Some(&running), &failed.into());
+    let text = metrics.encode_classic().unwrap();
+    for (series, value) in [
+        (
+            r#"mcu_step_duration_seconds_count{step="Platform",outcome="succeeded"}"#,
+            1.0,
+        ),
+        (
+            r#"mcu_step_duration_seconds_count{step="Operators",outcome="failed"}"#,
+            1.0,
+        ),
+        (
+            r#"mcu_clusters_finished_total{outcome="complete",reason="None"}"#,
+            2.0,
+        ),
+        (
+            r#"mcu_clusters_finished_total{outcome="failed",reason="JobFailed"}"#,
+            1.0,
+        ),
+    ] {
+        assert_eq!(sample(&text, series), Some(value), "{series}");
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::reconcile::request::{Checked, PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
 use crate::report::input::{PreviousStatus, Situation, StatusInput};
 use crate::report::notable;
+use crate::report::rows::PhaseChange;
 use crate::report::status;
 use crate::state::context::State;
 use crate::state::upgrade::{UpgradeEntry, concerns_planning, wake_conflicting};
@@ -39,7 +40,7 @@ pub(super) struct CommitResult {
     /// Events about the upgrade.
     pub events: Vec<(events::EventReason, String)>,
     /// Clusters with a new phase. True: the cluster is blocked, but will be unblocked without a human.
-    pub phase_changes: Vec<(Arc<str>, Arc<Record>, bool)>,
+    pub phase_changes: Vec<(PhaseChange, bool)>,
     /// How the pass is counted in the metrics.
     pub outcome: Option<ReconcileOutcome>,
     /// Upgrades that share clusters with another one must be reconciled.
@@ -274,9 +275,9 @@ fn commit_plan(
     let due = entry.status.due(instant);
     jobs.extend(due.map(|status| status_job(entry, status)));
     jobs.extend(restore::note_completion(entry, &wanted.policy, plan, now));
-    let phase_changes = changes.phase_changes.into_iter().map(|(cluster, record)| {
-        let resolves = resolves_itself(fleet, &cluster, &record);
-        (cluster, record, resolves)
+    let phase_changes = changes.phase_changes.into_iter().map(|change| {
+        let resolves = resolves_itself(fleet, &change.cluster, &change.record);
+        (change, resolves)
     });
     CommitResult {
         outcome: Some(written(&jobs)),

@@ -108,9 +108,13 @@ fn publish(context: &Context, events: &Publisher, result: CommitResult) {
         for (reason, note) in result.events {
             events.upgrade(regarding, reason, note);
         }
-        for (cluster, record, resolves_itself) in &result.phase_changes {
-            if let Some((reason, note)) = notable::of_record(cluster, record, *resolves_itself) {
-                events.cluster(regarding, cluster, reason, note);
+        for (change, resolves_itself) in &result.phase_changes {
+            context
+                .metrics
+                .phase_changed(change.before.as_deref(), &change.record);
+            context.phase_log.log(regarding, change, clock::now());
+            if let Some((reason, note)) = notable::of_change(change, *resolves_itself) {
+                events.cluster(regarding, &change.cluster, reason, note);
             }
         }
     }

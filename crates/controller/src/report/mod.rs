@@ -11,5 +11,6 @@ pub mod row;
 pub mod rows;
 pub mod shard;
 pub mod status;
+pub mod tally;
 pub mod text;
 pub mod writer;

@@ -6,6 +6,7 @@ use api::message::count;
 use rollout::{Phase, Record};
 
 use crate::events::EventReason;
+use crate::report::rows::PhaseChange;
 
 /// Events about the upgrade itself, for everything that changed between two statuses. `retried` is the number
 /// of failed clusters that return to Pending because of a retry. Those that have left the selection do not.
@@ -86,21 +87,46 @@ fn stalled(
     Some((reason, message(next, types::STALLED)))
 }
 
-/// The Event about a cluster whose record has a new phase. Only a failure or a block causes one, and a block
-/// does not if it `resolves` without a human.
+/// The Event about a cluster whose record has a new phase: its attempt starts, fails or is complete, or the cluster is blocked.
+/// A block that `resolves` without a human causes none.
 #[must_use]
-pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(EventReason, String)> {
+pub fn of_change(change: &PhaseChange, resolves: bool) -> Option<(EventReason, String)> {
+    let PhaseChange {
+        cluster,
+        before,
+        record,
+    } = change;
     let reason = match record.phase {
         Phase::Failed => EventReason::ClusterFailed,
         Phase::PreActionDegraded => EventReason::PreActionDegraded,
         Phase::Blocked if resolves => return None,
         Phase::Blocked => EventReason::ClusterBlocked,
+        Phase::Complete => {
+            return Some((
+                EventReason::ClusterCompleted,
+                format!("Cluster {cluster} is complete"),
+            ));
+        }
+        phase if phase.holds_slot() && is_start(before.as_deref(), record) => {
+            return Some((
+                EventReason::ClusterStarted,
+                format!("Cluster {cluster} has started"),
+            ));
+        }
         _ => return None,
     };
     Some((
         reason,
         format!("Cluster {cluster}: {}: {}", cause_reason(record), record.message),
     ))
+}
+
+/// True when a record that holds a slot is the first of its attempt that does. A degraded pre-action that recovers is no start.
+fn is_start(before: Option<&Record>, record: &Record) -> bool {
+    before.is_none_or(|before| {
+        let began = before.phase.is_at_work() || before.phase == Phase::PreActionDegraded;
+        !began || before.attempt != record.attempt
+    })
 }
 
 /// The reason of a record. A reason that this release does not know is given as it was written.

@@ -40,9 +40,20 @@ pub struct Rows {
 #[derive(Debug, Default)]
 pub struct RowChanges {
     /// Records with a new phase.
-    pub phase_changes: Vec<(Arc<str>, Arc<Record>)>,
+    pub phase_changes: Vec<PhaseChange>,
     /// True when any row changed or was removed.
     pub any: bool,
+}
+
+/// A cluster whose record has a new phase.
+#[derive(Clone, Debug)]
+pub struct PhaseChange {
+    /// The cluster.
+    pub cluster: Arc<str>,
+    /// The record before. `None` if there was none.
+    pub before: Option<Arc<Record>>,
+    /// The record with the new phase.
+    pub record: Arc<Record>,
 }
 
 impl Rows {
@@ -260,9 +271,11 @@ impl Rows {
                 continue;
             }
             if row.record.phase != state.record.phase {
-                changes
-                    .phase_changes
-                    .push((Arc::clone(&state.name), Arc::clone(&state.record)));
+                changes.phase_changes.push(PhaseChange {
+                    cluster: Arc::clone(&state.name),
+                    before: Some(Arc::clone(&row.record)),
+                    record: Arc::clone(&state.record),
+                });
             }
             if state.record.attempt.revision == policy.revision {
                 row.target = Arc::clone(&policy.target);
@@ -279,9 +292,11 @@ impl Rows {
         }
         for (state, canary, left) in joined {
             self.join(state, policy, now, (canary, left));
-            changes
-                .phase_changes
-                .push((Arc::clone(&state.name), Arc::clone(&state.record)));
+            changes.phase_changes.push(PhaseChange {
+                cluster: Arc::clone(&state.name),
+                before: None,
+                record: Arc::clone(&state.record),
+            });
             changes.any = true;
         }
         changes

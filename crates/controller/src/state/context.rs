@@ -21,6 +21,7 @@ use crate::health::{Check, Readiness};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::metrics::labels::WatchKind;
+use crate::phase_log::PhaseLog;
 use crate::sources::Sources;
 use crate::state::freshness::Freshness;
 use crate::state::freshness::KINDS;
@@ -93,6 +94,8 @@ pub struct Context {
     pub clock: Arc<HubClock>,
     /// Wall-clock time and random numbers.
     pub sources: Sources,
+    /// Limits how many changes of phases are logged.
+    pub(crate) phase_log: PhaseLog,
     checks: Vec<Watching>,
 }
 
@@ -127,6 +130,7 @@ impl Context {
             clock: Arc::default(),
             queue: WriteQueue::new(sources.random()),
             sources: sources.clone(),
+            phase_log: PhaseLog::new(clock::now()),
             metrics,
             freshness: Freshness::new(&KINDS),
             checks: KINDS.iter().map(watching).collect(),

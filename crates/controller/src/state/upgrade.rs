@@ -24,6 +24,7 @@ use rollout::{Attempt, OperationKind, Phase};
 use crate::apply::{WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
 use crate::report::rows::Rows;
+use crate::report::tally::Tally;
 use crate::report::writer::StatusState;
 use crate::state::backoff::{
     BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, held_off, note_forbidden,
@@ -85,6 +86,8 @@ pub struct UpgradeEntry {
     pub notes: Vec<String>,
     /// Records.
     pub rows: Rows,
+    /// What the records added up to after the last pass.
+    pub tally: Tally,
     /// Running writes, by cluster.
     pub running: AHashMap<Arc<str>, RunningWrites>,
     /// Failed writes, by cluster.
@@ -143,6 +146,7 @@ impl UpgradeEntry {
                 .and_then(to_chrono)
                 .unwrap_or_default(),
             rows: Rows::new(&name),
+            tally: Tally::default(),
             namespace,
             name,
             object,
@@ -253,6 +257,7 @@ impl UpgradeEntry {
         let unwritten = self.rows.all().iter().filter(|(_, row)| row.written.is_none());
         self.former.extend(unwritten.map(|(name, _)| Arc::clone(name)));
         self.rows.restart();
+        self.tally = Tally::default();
         if let Some(archive) = &mut self.archive {
             archive.begin_term();
         }

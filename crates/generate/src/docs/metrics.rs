@@ -9,7 +9,9 @@ use super::{cell, table};
 pub(super) fn render() -> String {
     let mut text = String::from(
         "# Metrics\n\n`mcu-controller` serves them on `/metrics` of `--listen`, in the OpenMetrics text format. Labels come \
-         from closed sets; names of clusters and upgrades are in logs, reports and events.\n\n",
+         from closed sets, but for namespace and name of upgrades. The number of upgrades with series of their own is limited, \
+         and names of clusters are in logs, reports and Events only. How alerts and dashboards use them is in \
+         [observability](../design/observability.md).\n\n",
     );
     text.push_str(&table(
         ["Series", "Type", "Labels", "Meaning"],

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use super::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
+use rollout::testing::record;
 
 fn status(conditions: &[(&str, &str, &str)]) -> ManagedClustersUpgradeStatus {
     let conditions = conditions
@@ -87,13 +90,61 @@ fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
     }
 }
 
+fn change(before: Option<Record>, record: impl Into<Record>) -> PhaseChange {
+    PhaseChange {
+        cluster: Arc::from("c1"),
+        before: before.map(Arc::new),
+        record: Arc::new(record.into()),
+    }
+}
+
 #[test]
 fn a_block_is_announced_unless_it_resolves_by_itself() {
-    let blocked = Record::from(rollout::testing::record(Phase::Blocked).reason(rollout::Reason::Conflict));
-    assert_eq!(of_record("c1", &blocked, true), None);
-    let (reason, text) = of_record("c1", &blocked, false).unwrap();
+    let blocked = change(None, record(Phase::Blocked).reason(rollout::Reason::Conflict));
+    assert_eq!(of_change(&blocked, true), None);
+    let (reason, text) = of_change(&blocked, false).unwrap();
     assert_eq!(reason, EventReason::ClusterBlocked);
     assert!(text.starts_with("Cluster c1: Conflict: "), "{text}");
-    let failed = Record::from(rollout::testing::record(Phase::Failed));
-    assert!(of_record("c1", &failed, true).is_some());
+    assert!(of_change(&change(None, record(Phase::Failed)), true).is_some());
+}
+
+fn reason_of_change(before: Option<Record>, record: impl Into<Record>) -> Option<EventReason> {
+    of_change(&change(before, record), false).map(|(reason, _)| reason)
+}
+
+#[test]
+fn a_start_is_announced_once_per_attempt() {
+    let started = Some(EventReason::ClusterStarted);
+    let of = |phase| Some(Record::from(record(phase)));
+    assert_eq!(reason_of_change(None, record(Phase::Initialized)), started);
+    assert_eq!(
+        reason_of_change(of(Phase::Pending), record(Phase::PreAction)),
+        started
+    );
+    assert_eq!(
+        reason_of_change(of(Phase::PreAction), record(Phase::Initialized)),
+        None
+    );
+    assert_eq!(
+        reason_of_change(of(Phase::Initialized), record(Phase::Partial)),
+        None
+    );
+    assert_eq!(
+        reason_of_change(of(Phase::PreActionDegraded), record(Phase::Initialized)),
+        None
+    );
+    let edited = record(Phase::Initialized).revision("edited");
+    assert_eq!(reason_of_change(of(Phase::Partial), edited), started);
+    let retried = record(Phase::Initialized).retry("again");
+    assert_eq!(reason_of_change(of(Phase::Failed), retried), started);
+}
+
+#[test]
+fn a_completion_is_announced_and_a_selection_is_not() {
+    let partial = Some(Record::from(record(Phase::Partial)));
+    assert_eq!(
+        reason_of_change(partial, record(Phase::Complete)),
+        Some(EventReason::ClusterCompleted)
+    );
+    assert_eq!(reason_of_change(None, record(Phase::Pending)), None);
 }

@@ -1,0 +1,55 @@
+use super::*;
+use crate::metrics::Metrics;
+
+fn sample(name: &str) -> UpgradeSample {
+    let mut phases = [0; Phase::ALL.len()];
+    phases[Phase::Partial as usize] = 3;
+    UpgradeSample {
+        namespace: Arc::from("fleet"),
+        name: Arc::from(name),
+        state: UpgradeStateLabel::Running,
+        phases,
+        waiting: vec![(Reason::Failing, 2)],
+        conditions: TYPES.map(|type_| type_ == "Reconciling"),
+        last_progress: 1_780_000_000,
+        budget: Some(5),
+        failures: 1,
+    }
+}
+
+fn text(samples: Vec<UpgradeSample>) -> String {
+    let metrics = Metrics::new();
+    metrics.set_upgrade_series(samples, 0);
+    metrics.encode_classic().unwrap()
+}
+
+#[test]
+fn an_upgrade_has_its_series_until_it_is_gone() {
+    let shown = text(vec![sample("spring")]);
+    let of = r#"upgrade_namespace="fleet",upgrade="spring""#;
+    for line in [
+        format!("mcu_upgrade_info{{{of},state=\"running\"}} 1"),
+        format!("mcu_upgrade_clusters{{{of},phase=\"Partial\"}} 3"),
+        format!("mcu_upgrade_clusters{{{of},phase=\"Failed\"}} 0"),
+        format!("mcu_upgrade_waiting_clusters{{{of},reason=\"Failing\"}} 2"),
+        format!("mcu_upgrade_condition{{{of},condition=\"Reconciling\"}} 1"),
+        format!("mcu_upgrade_condition{{{of},condition=\"Stalled\"}} 0"),
+        format!("mcu_upgrade_last_progress_timestamp_seconds{{{of}}} 1780000000"),
+        format!("mcu_upgrade_failure_budget{{{of}}} 5"),
+        format!("mcu_upgrade_failure_budget_used{{{of}}} 1"),
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+    assert!(!text(Vec::new()).contains("spring"));
+}
+
+#[test]
+fn an_upgrade_without_max_failures_has_no_budget() {
+    let without = UpgradeSample {
+        budget: None,
+        ..sample("spring")
+    };
+    let shown = text(vec![without]);
+    assert!(!shown.contains("mcu_upgrade_failure_budget{"));
+    assert!(shown.contains("mcu_upgrade_failure_budget_used{"));
+}
