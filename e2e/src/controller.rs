@@ -13,6 +13,8 @@ use crate::program;
 
 /// Environment variable that names a controller binary to use as it is.
 pub const BINARY: &str = "MCU_CONTROLLER";
+/// The flag that makes it ready only on a hub with its admission policies.
+const POLICIES: &str = "--require-admission-policies";
 
 /// The controller's binary: the one named by [`BINARY`], or that of this workspace, built if it is not fresh.
 ///
@@ -39,14 +41,18 @@ impl ControllerProcess {
         Self::start_with_file(dir, name, &file, flags).await
     }
 
-    /// As [`ControllerProcess::start`], with a kubeconfig that exists already.
+    /// As [`ControllerProcess::start`], with a kubeconfig that exists already. Most hubs of tests have no admission policies,
+    /// so the controller does not require them unless a flag says so.
     ///
     /// # Errors
     /// As [`ControllerProcess::start`].
     pub async fn start_with_file(dir: &Path, name: &str, kubeconfig: &Path, flags: &[&str]) -> Result<Self> {
         let listen = program::free_address()?;
+        let says = flags.iter().any(|flag| flag.starts_with(POLICIES));
+        let policies = (!says).then(|| format!("{POLICIES}=false"));
         let spec = ProcessSpec::new(name, &binary().await?)
             .args([OsString::from(format!("--listen={listen}"))])
+            .args(policies.map(OsString::from))
             .args(flags.iter().map(OsString::from))
             .env("KUBECONFIG", kubeconfig)
             .env("NO_PROXY", "127.0.0.1")

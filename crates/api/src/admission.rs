@@ -56,6 +56,16 @@ pub enum Enforcement {
 }
 
 impl Enforcement {
+    /// True when the hub is known to admit what the policy should deny. A changed policy may be that of a neighboring
+    /// release, and one that cannot be read may be enforced.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing | Self::Unbound | Self::Narrowed | Self::Ignoring
+        )
+    }
+
     /// What is wrong, as the heading for the names of the policies.
     const fn problem(&self) -> Option<&'static str> {
         match self {

@@ -282,6 +282,8 @@ impl Bed {
         let log = std::fs::File::create(self.dir.path().join("controller.log"))?;
         Command::new(program)
             .args(["--leader-elect=true".to_owned(), format!("--listen={address}")])
+            // The simulated hub has none.
+            .arg("--require-admission-policies=false")
             .env("KUBECONFIG", self.kubeconfig())
             .env("POD_NAMESPACE", "mcu-system")
             .stdout(log.try_clone()?)

@@ -1,6 +1,7 @@
 //! Checks whether the hub enforces the admission policies that `deploy/` ships. The controller works without
 //! them, but then it trusts everything that others may write. It therefore reports missing policies on
-//! `/readyz`, by a metric, and in the log once per change.
+//! `/readyz`, by a metric, and in the log once per change, and it is not ready without them unless
+//! `--require-admission-policies=false` says so: OLM, for one, leaves policies out when it installs a bundle.
 //!
 //! The policies are read when the process starts, when a term begins, and when someone requests `/readyz` and
 //! the last result is too old: one list of policies and one list of bindings. If nobody requests `/readyz`,
@@ -28,19 +29,34 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 /// Longest time that one read may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Checks the policies until the process ends.
-pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, leadership: &lease::Handle) {
+/// Checks the policies until the process ends. `required`: the process is not ready while the hub does not enforce
+/// them.
+pub async fn follow(
+    client: &Client,
+    readiness: &Readiness,
+    metrics: &Metrics,
+    leadership: &lease::Handle,
+    required: bool,
+) {
     let mut terms = leadership.subscribe();
     let mut electing = true;
     let mut account = None;
     let mut last_text = None;
+    if required {
+        readiness.fail(FINDING, "not read yet");
+    }
     loop {
         terms.see();
         let found = read_all(client, &mut account).await;
         let read_at = Instant::now();
         let text = describe(&found);
         metrics.set_policies_missing(lacking(&found));
-        readiness.warn(FINDING, text.as_deref());
+        match &text {
+            Some(text) if required && found.iter().any(|(_, enforcement)| enforcement.is_open()) => {
+                readiness.fail(FINDING, text);
+            }
+            _ => readiness.warn(FINDING, text.as_deref()),
+        }
         if text != last_text {
             if let Some(text) = &text {
                 tracing::warn!(

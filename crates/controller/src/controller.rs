@@ -98,7 +98,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
             cleans_up,
         ));
     }
-    let looping = lead(&context, &client, &parts, flags.write_concurrency);
+    let looping = lead(&context, &client, &parts, flags);
     supervise(&parts.shutdown, looping, watches, writers).await
 }
 
@@ -138,7 +138,7 @@ fn ended_early(what: &str, ended: Result<(), JoinError>, shutdown: &Cancellation
 }
 
 /// Runs one term after another: lists every kind again, then reconciles and writes until the lease is lost.
-async fn lead(context: &Arc<Context>, client: &Client, parts: &Parts, writers: usize) {
+async fn lead(context: &Arc<Context>, client: &Client, parts: &Parts, flags: &Flags) {
     let alive = async {
         loop {
             parts.readiness.beat();
@@ -154,7 +154,7 @@ async fn lead(context: &Arc<Context>, client: &Client, parts: &Parts, writers: u
                 biased;
                 // The end comes first: when the lease is lost, no further pass begins.
                 () = term.ended().cancelled_owned() => {}
-                () = reconcile_loop(context, client, parts, writers) => {}
+                () = reconcile_loop(context, client, parts, flags.write_concurrency) => {}
             }
             tracing::info!("this replica is no longer the leader");
             context.freshness.end_term();
@@ -168,6 +168,7 @@ async fn lead(context: &Arc<Context>, client: &Client, parts: &Parts, writers: u
         &parts.readiness,
         &parts.metrics,
         &parts.leadership,
+        flags.require_admission_policies,
     ));
     tokio::join!(alive, terms, policies);
 }

@@ -143,6 +143,12 @@ pub struct Flags {
           num_args = 0..=1, require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
     pub allow_hub: bool,
 
+    /// Be ready only while the hub enforces the admission policies of this release. Without them, others may write
+    /// objects that the controller trusts. If disabled, /readyz only warns.
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
+          require_equals = true, action = ArgAction::Set, help_heading = "Telemetry")]
+    pub require_admission_policies: bool,
+
     /// Address for metrics, health and log level: HOST:PORT, or :PORT for all interfaces. Port 0 picks a free
     /// port, which the log reports.
     #[arg(

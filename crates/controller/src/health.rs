@@ -1,9 +1,9 @@
 //! Defines when the process is alive and ready.
 //!
 //! Alive: the main loop has run within the last minute. Ready: all registered checks pass (the CRDs exist,
-//! and each kind is listed and watched). A follower is ready too, because its index is complete. A warning is
-//! shown in addition and does not make the process unready. The checks are set by the parts that know the
-//! state, through handles that never block.
+//! and each kind is listed and watched). A follower is ready too, because its index is complete. A remark is
+//! shown in addition; it makes the process unready only where it says so. The checks are set by the parts that
+//! know the state, through handles that never block.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -49,12 +49,21 @@ impl Check {
 #[derive(Debug)]
 pub struct Readiness {
     checks: ArcSwap<Vec<Check>>,
-    /// Warnings by name.
-    warnings: ArcSwap<BTreeMap<&'static str, Option<String>>>,
+    /// Remarks by name.
+    remarks: ArcSwap<BTreeMap<&'static str, Remark>>,
     asked: Notify,
     epoch: Instant,
     /// Milliseconds after `epoch` of the last heartbeat.
     beat: AtomicU64,
+}
+
+/// Something that is checked beside the checks.
+#[derive(Clone, Debug)]
+struct Remark {
+    /// What is wrong, if anything.
+    text: Option<String>,
+    /// True when the process is not ready while something is wrong.
+    fails: bool,
 }
 
 impl Default for Readiness {
@@ -81,7 +90,7 @@ impl Readiness {
     pub fn new() -> Self {
         Self {
             checks: ArcSwap::default(),
-            warnings: ArcSwap::default(),
+            remarks: ArcSwap::default(),
             asked: Notify::new(),
             epoch: Instant::now(),
             beat: AtomicU64::new(0),
@@ -112,12 +121,25 @@ impl Readiness {
             .unwrap_or(new)
     }
 
-    /// Sets or removes the warning with a name.
+    /// Sets or removes the warning with a name, which replaces a failure of that name.
     pub fn warn(&self, name: &'static str, text: Option<&str>) {
-        self.warnings.rcu(|warnings| {
-            let mut warnings = BTreeMap::clone(warnings);
-            warnings.insert(name, text.map(str::to_owned));
-            warnings
+        self.remark(name, text, false);
+    }
+
+    /// As [`Readiness::warn`], but the process is not ready until [`Readiness::warn`] replaces it.
+    pub fn fail(&self, name: &'static str, text: &str) {
+        self.remark(name, Some(text), true);
+    }
+
+    fn remark(&self, name: &'static str, text: Option<&str>, fails: bool) {
+        let remark = Remark {
+            text: text.map(str::to_owned),
+            fails,
+        };
+        self.remarks.rcu(|remarks| {
+            let mut remarks = BTreeMap::clone(remarks);
+            remarks.insert(name, remark.clone());
+            remarks
         });
     }
 
@@ -149,11 +171,11 @@ impl Readiness {
             missing: check.state.missing.load().as_deref().cloned(),
             warning: false,
         });
-        let warnings = self.warnings.load();
-        let beside = warnings.iter().map(|(name, text)| Finding {
+        let remarks = self.remarks.load();
+        let beside = remarks.iter().map(|(name, remark)| Finding {
             name: (*name).to_owned(),
-            missing: text.clone(),
-            warning: true,
+            missing: remark.text.clone(),
+            warning: !remark.fails,
         });
         needs.chain(beside).collect()
     }

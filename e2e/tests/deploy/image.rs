@@ -241,13 +241,7 @@ async fn each_recipes_build_command_makes_a_static_binary() -> Result<()> {
         let output = format!("/src/target/{target}/release/{}", image.program);
         let stage = copied(final_stage(&recipe))?;
         assert!(stage.iter().any(|(from, _)| *from == output), "{output}");
-        build(&recipe, &arguments).await?;
-        let target_dir = std::env::current_exe()?;
-        let target_dir = target_dir
-            .ancestors()
-            .nth(3)
-            .context("target/<profile>/deps/<test>")?;
-        let binary = std::fs::read(target_dir.join(target).join("debug").join(image.program))?;
+        let binary = std::fs::read(static_binary(image).await?)?;
         assert_eq!(interpreter(&binary)?, None, "{}", image.program);
     }
     let own = std::fs::read(std::env::current_exe()?)?;
@@ -256,6 +250,24 @@ async fn each_recipes_build_command_makes_a_static_binary() -> Result<()> {
         "the check can tell: this test is dynamic"
     );
     Ok(())
+}
+
+/// The controller's binary, built by the command of its recipe.
+pub async fn static_controller() -> Result<PathBuf> {
+    static_binary(&IMAGES[0]).await
+}
+
+/// The binary of an image, built by the command of its recipe; one build at a time.
+async fn static_binary(image: &Image) -> Result<PathBuf> {
+    static BUILDS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _one = BUILDS.lock().await;
+    let recipe = read(image)?;
+    build(&recipe, &build_arguments(&recipe)?).await?;
+    let own = std::env::current_exe()?;
+    let target_dir = own.ancestors().nth(3).context("target/<profile>/deps/<test>")?;
+    Ok(target_dir
+        .join("x86_64-unknown-linux-gnu/debug")
+        .join(image.program))
 }
 
 /// The dev profile: the flags are what makes a binary static, and an optimized build takes minutes.

@@ -1,5 +1,6 @@
 //! deploy/ on a real API server with OCM's CRDs beside: every manifest applied, the CRDs' rules, the admission policies
-//! and the roles tried as users who may and who may not, the update service's manifests, and the image recipes.
+//! and the roles tried as users who may and who may not, the update service's manifests, the image recipes, and the image
+//! that is made without a runtime.
 
 mod actors;
 mod admission;
@@ -10,6 +11,7 @@ mod install;
 mod installed;
 mod limits;
 mod policy;
+mod push;
 mod reports;
 mod roles;
 mod run;

@@ -30,7 +30,8 @@ async fn the_checker_of_bundles_finds_nothing_but_the_missing_example_of_a_repor
 
 #[tokio::test]
 async fn the_checker_of_bundles_finds_a_missing_crd_and_a_wrong_version() -> Result<()> {
-    let broken = tempfile::tempdir()?;
+    // The checker skips directories whose names begin with a dot.
+    let broken = tempfile::Builder::new().prefix("bundle-").tempdir()?;
     let bundle = root().join(package::bundle::DIRECTORY);
     for directory in ["manifests", "metadata"] {
         std::fs::create_dir(broken.path().join(directory))?;

@@ -57,7 +57,11 @@ async fn each_switch_adds_or_removes_its_objects_and_no_other() -> Result<()> {
 #[tokio::test]
 async fn alerts_and_dashboards_are_the_files_of_deploy() -> Result<()> {
     let helm = Helm::new(None).await?;
-    let values = ["prometheusRule.enabled=true", "dashboards.enabled=true"];
+    let values = [
+        "prometheusRule.enabled=true",
+        "dashboards.enabled=true",
+        "dashboards.openshiftConsole=true",
+    ];
     let rendered = helm.render("mcu-system", &values).await?;
     let of = |kind: &str| rendered.iter().filter(|object| object["kind"] == kind).count();
     let files = |directory: &str| {

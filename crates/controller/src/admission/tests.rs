@@ -5,7 +5,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::health::{passes, spec};
+use crate::health::{Finding, passes, spec};
 
 /// The account of the controller.
 const ACCOUNT: &str = "system:serviceaccount:mcu-system:mcu-controller";
@@ -107,6 +107,16 @@ fn complete() -> Hub {
 
 /// Follows the policies of a hub for `time`. `asks`: someone requests `/readyz` meanwhile.
 async fn followed(hub: &Hub, time: Duration, asks: bool) -> (String, String) {
+    let (findings, metric) = follow_for(hub, time, asks, false).await;
+    assert!(
+        passes(&findings),
+        "a policy that is not required never makes it unready"
+    );
+    (spec(&findings), metric)
+}
+
+/// As [`followed`], with the findings of `/readyz`. `required`: as the flag says by default.
+async fn follow_for(hub: &Hub, time: Duration, asks: bool, required: bool) -> (Vec<Finding>, String) {
     let (readiness, metrics) = (Readiness::new(), Metrics::new());
     readiness.register("all").pass();
     let leadership = lease::Handle::always();
@@ -115,19 +125,22 @@ async fn followed(hub: &Hub, time: Duration, asks: bool) -> (String, String) {
         loop {
             tokio::time::sleep(Duration::from_secs(10)).await;
             if asks {
-                assert!(passes(&readiness.ready()), "a policy never makes it unready");
+                readiness.ready();
             }
         }
     };
     let following = async {
-        tokio::join!(probe, follow(&client, &readiness, &metrics, &leadership));
+        tokio::join!(
+            probe,
+            follow(&client, &readiness, &metrics, &leadership, required)
+        );
     };
     let _ = tokio::time::timeout(time, following).await;
     let shown = metrics.encode_classic().unwrap();
     let line = shown
         .lines()
         .find(|line| line.starts_with("mcu_admission_policies_missing "));
-    (spec(&readiness.ready()), line.unwrap_or_default().to_owned())
+    (readiness.ready(), line.unwrap_or_default().to_owned())
 }
 
 const MOMENT: Duration = Duration::from_secs(1);
@@ -223,5 +236,28 @@ async fn a_policy_that_is_removed_or_changed_under_a_running_controller_shows_wi
         });
         let (ready, _) = followed(&hub, Duration::from_mins(6), true).await;
         assert!(ready.contains(expected), "{ready}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_requires_the_policies_is_ready_only_where_the_hub_enforces_them() {
+    type Change = fn(&mut Known);
+    let enforces: [Change; 3] = [
+        |_| {},
+        // As between two releases.
+        |known| known.objects[0]["spec"]["validations"] = json!([]),
+        |known| known.forbidden = true,
+    ];
+    let is_open: [Change; 3] = [
+        |known| known.remove(POLICY_KIND, "managedclustersupgrade-works"),
+        |known| known.remove(BINDING_KIND, "managedclustersupgrade-works"),
+        |known| known.objects[0]["spec"]["failurePolicy"] = json!("Ignore"),
+    ];
+    let changes = enforces.map(|change| (change, true)).into_iter();
+    for (change, ready) in changes.chain(is_open.map(|change| (change, false))) {
+        let hub = complete();
+        hub.change(change);
+        let (findings, _) = follow_for(&hub, MOMENT, false, true).await;
+        assert_eq!(passes(&findings), ready, "{findings:?}");
     }
 }

@@ -8,7 +8,7 @@ fn parse(args: &[&str]) -> Result<Flags, clap::Error> {
 #[test]
 fn defaults_are_those_of_the_documentation() {
     let flags = parse(&[]).unwrap();
-    assert!(flags.leader_elect && flags.require_set_bindings);
+    assert!(flags.leader_elect && flags.require_set_bindings && flags.require_admission_policies);
     assert!(
         !flags.allow_hub,
         "the hub is upgraded only where somebody says so"

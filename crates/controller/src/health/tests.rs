@@ -71,6 +71,19 @@ fn a_warning_is_told_beside_the_needs_and_fails_nothing() {
 }
 
 #[test]
+fn a_failure_beside_the_needs_lasts_until_a_warning_replaces_it() {
+    let readiness = Readiness::new();
+    readiness.register("a").pass();
+    readiness.fail("policies", "missing: p");
+    assert!(!readiness.is_ready());
+    assert_eq!(spec(&readiness.ready()), "policies: missing: p\n");
+    readiness.warn("policies", Some("changed: p"));
+    assert!(readiness.is_ready());
+    readiness.warn("policies", None);
+    assert_eq!(spec(&readiness.ready()), "ok");
+}
+
+#[test]
 fn the_long_answer_lists_every_check() {
     let readiness = Readiness::new();
     readiness.register("a").pass();
