@@ -1,5 +1,6 @@
 //! Machine-readable output: JSON, YAML and names.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 
@@ -13,7 +14,23 @@ use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
 /// Pretty JSON, ended by a newline.
 #[must_use]
 pub fn to_json(value: &Value) -> String {
-    escaped(&format!("{value:#}\n"))
+    escaped(&format!("{:#}\n", sorted(value)))
+}
+
+/// The value with the keys of every object in alphabetical order. Whether a map keeps the order in which its keys were put in
+/// depends on what else is built, and the output must not.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(fields) => {
+            let fields: BTreeMap<&String, &Value> = fields.iter().collect();
+            let fields = fields
+                .into_iter()
+                .map(|(key, value)| (key.clone(), sorted(value)));
+            fields.collect()
+        }
+        plain => plain.clone(),
+    }
 }
 
 /// Escapes the characters in JSON that could control a terminal. JSON itself permits control characters beyond ASCII and
@@ -39,7 +56,7 @@ pub fn to_yaml(value: &Value) -> String {
         mark: format!("q{:016x}q", RandomState::new().hash_one(())),
         texts: Vec::new(),
     };
-    let value = marked.without_steering(value);
+    let value = marked.without_steering(&sorted(value));
     let written = serde_saphyr::to_string(&value).unwrap_or_else(|error| format!("# {error}\n"));
     let mut text = marked.filled_in(&written);
     if !text.ends_with('\n') {

@@ -26,7 +26,7 @@ fn a_restored_upgrade_is_resumed_by_its_own_uid_and_freed_of_a_pause() {
         assert!(paused_text(&before, false).contains("resumed after its restore"));
     }
     assert!(
-        !restored(r#"{"conditions": []}"#).restored,
+        !restored(r#"{"state": "Pending"}"#).restored,
         "it was taken up since"
     );
 }
