@@ -1,7 +1,10 @@
 //! The data of the demo: names of clusters, sets, the upgrade and its actions.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
-use testenv::{ClusterSpec, FleetSpec};
+
+use super::fleet::Fleet;
 
 /// Namespace of the upgrade, its Placement and the bindings.
 pub const NAMESPACE: &str = "upgrades";
@@ -64,21 +67,56 @@ impl Fixtures {
 
     /// The clusters in their sets, bound to the upgrade's namespace.
     #[must_use]
-    pub fn fleet(&self) -> FleetSpec {
-        let mut fleet = FleetSpec::default();
-        for (set, names) in SETS.iter().zip(&self.clusters) {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let clusters = FleetSpec::named(&names)
-                .in_set(set)
-                .each(|cluster: ClusterSpec| cluster.claim("version.openshift.io", FROM));
-            fleet = fleet.and(clusters);
+    pub fn fleet(&self) -> Fleet {
+        let sets = SETS.map(str::to_owned).into_iter();
+        Fleet {
+            sets: sets.zip(self.clusters.clone()).collect(),
+            namespace: NAMESPACE.to_owned(),
+            placement: PLACEMENT.to_owned(),
+            version: FROM.to_owned(),
         }
-        fleet.bound_in(NAMESPACE)
     }
 
-    /// Spec of the upgrade.
+    /// Says what there is at the beginning.
     #[must_use]
-    pub fn spec(&self) -> Value {
+    pub fn introduction(&self) -> String {
+        format!(
+            "{} simulated clusters at {FROM} in the sets {}, each behind a simulated work agent",
+            self.len(),
+            SETS.join(" and ")
+        )
+    }
+
+    /// Commands to look around with on a hub that is kept.
+    #[must_use]
+    pub fn commands(&self, kubeconfig: &Path, programs: &str) -> String {
+        let failing = &self.failing;
+        format!(
+            "\n  \
+             export KUBECONFIG={}\n  \
+             export PATH={programs}:$PATH\n  \
+             kubectl get mcu -n {NAMESPACE} -o wide\n  \
+             kubectl mcu status {UPGRADE} -n {NAMESPACE}\n  \
+             kubectl mcu clusters {UPGRADE} -n {NAMESPACE}\n  \
+             kubectl mcu why {UPGRADE} {failing} -n {NAMESPACE}\n  \
+             kubectl get events -n {NAMESPACE} --sort-by=.metadata.creationTimestamp\n  \
+             kubectl patch mcu {UPGRADE} -n {NAMESPACE} --type=merge -p '{{\"spec\":{{\"clusterVersion\":{{\"version\":\"4.12.1\"}}}}}}'\n\n\
+             Without kubectl, write kubectl-mcu for kubectl mcu.",
+            kubeconfig.display()
+        )
+    }
+
+    /// The upgrade.
+    #[must_use]
+    pub fn upgrade(&self) -> Value {
+        json!({
+            "apiVersion": format!("{}/{}", api::GROUP, api::VERSION), "kind": "ManagedClustersUpgrade",
+            "metadata": {"namespace": NAMESPACE, "name": UPGRADE},
+            "spec": self.spec(),
+        })
+    }
+
+    fn spec(&self) -> Value {
         json!({
             "placement": [{"name": PLACEMENT}],
             "clusterVersion": {"channel": "stable-4.12", "version": TO},
@@ -144,8 +182,8 @@ mod tests {
 
     #[test]
     fn the_spec_keeps_every_rule() {
-        let object = e2e::testbed::upgrade(NAMESPACE, UPGRADE, &Fixtures::new(24).spec());
-        let upgrade: api::ManagedClustersUpgrade = serde_json::from_value(object).unwrap();
+        let upgrade = Fixtures::new(24).upgrade();
+        let upgrade: api::ManagedClustersUpgrade = serde_json::from_value(upgrade).unwrap();
         assert!(upgrade.spec.pre_upgrade_action.is_some() && upgrade.spec.post_upgrade_action.is_some());
     }
 

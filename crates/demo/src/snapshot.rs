@@ -55,12 +55,6 @@ impl Snapshot {
             .any(|condition| condition.type_ == r#type && condition.status == "True")
     }
 
-    /// The row of a cluster.
-    #[must_use]
-    pub fn row(&self, cluster: &str) -> Option<&ReportRow> {
-        self.rows.iter().find(|row| row.cluster == cluster)
-    }
-
     /// How many clusters are in a phase.
     #[must_use]
     pub fn count(&self, phase: Phase) -> usize {

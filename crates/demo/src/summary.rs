@@ -2,17 +2,20 @@
 
 use std::fmt;
 
-use anyhow::{Context as _, Result};
 use api::report::{ReportRow, Stage};
-use e2e::audit::AuditLog;
-use e2e::audit::measures;
-use e2e::audit::measures::float;
-use e2e::testbed::CONTROLLER_USER;
 use serde::Serialize;
-use testenv::Hub;
 
 use super::fixtures::{FROM, Fixtures, TO};
-use super::snapshot::Snapshot;
+use super::story::End;
+
+/// Requests of the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// All of them.
+    pub sent: usize,
+    /// Those for something that was not there, or that somebody else had changed.
+    pub wasted: usize,
+}
 
 /// Why a cluster failed, as the status showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,6 +42,7 @@ struct StepTimes {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
+    hub: &'static str,
     clusters: usize,
     complete: usize,
     from: &'static str,
@@ -52,33 +56,28 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Reads rows and audit log.
-    ///
-    /// # Errors
-    /// The audit log cannot be read.
-    pub fn new(
-        hub: &Hub,
-        fixtures: &Fixtures,
-        last: &Snapshot,
-        causes: Vec<Cause>,
-        seconds: f64,
-    ) -> Result<Self> {
-        let path = hub.audit_log().context("the hub has no audit log")?;
-        let requests = AuditLog::new(path, &[CONTROLLER_USER]).read()?;
-        let count: usize = measures::counts(&requests).iter().map(|count| count.times).sum();
-        Ok(Self {
+    /// Reads the rows. `hub` says which hub it was.
+    #[must_use]
+    pub fn new(hub: &'static str, fixtures: &Fixtures, end: &End, requests: Requests) -> Self {
+        Self {
+            hub,
             clusters: fixtures.len(),
-            complete: last.count(api::report::Phase::Complete),
+            complete: end.last.count(api::report::Phase::Complete),
             from: FROM,
             to: TO,
-            seconds,
-            steps: steps(&last.rows),
-            causes,
-            requests: count,
-            requests_per_cluster: float(count) / float(fixtures.len()),
-            wasted_requests: measures::wasted(&requests),
-        })
+            seconds: end.seconds,
+            steps: steps(&end.last.rows),
+            causes: end.causes.clone(),
+            requests: requests.sent,
+            requests_per_cluster: float(requests.sent) / float(fixtures.len()),
+            wasted_requests: requests.wasted,
+        }
     }
+}
+
+/// Exact for every count that occurs.
+fn float(count: usize) -> f64 {
+    u32::try_from(count).unwrap_or(u32::MAX).into()
 }
 
 fn steps(rows: &[ReportRow]) -> Vec<StepTimes> {
@@ -114,8 +113,8 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} of {} clusters went from {} to {} in {:.0} s",
-            self.complete, self.clusters, self.from, self.to, self.seconds
+            "{} of {} clusters went from {} to {} in {:.0} s (hub: {})",
+            self.complete, self.clusters, self.from, self.to, self.seconds, self.hub
         )?;
         for step in &self.steps {
             writeln!(

@@ -19,11 +19,11 @@ pub const UPDATE_SERVICE: &str = "update-service";
 pub const HUB_TESTS: &str = "hub-tests";
 /// Feature of a package whose test targets need managed clusters with API servers of their own beside the hub.
 pub const SPOKE_TESTS: &str = "spoke-tests";
-/// Cargo's arguments for both.
+/// Cargo's arguments for both, and for the demo's feature that has the real hub.
 ///
-/// Every build that `cargo xtask` starts has them, also where no such test runs: with other features cargo would compile the
+/// Every build of the whole workspace that `cargo xtask` starts has them, also where no such test runs: with other features cargo would compile the
 /// packages that have such tests a second time.
-pub const FEATURES: [&str; 2] = ["--features", "hub-tests,spoke-tests"];
+pub const FEATURES: [&str; 2] = ["--features", "hub-tests,spoke-tests,real-hub"];
 
 /// Cargo's profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub enum Profile {
     Release,
     /// The simulation alone: nearly as fast as a release, with assertions, and built sooner.
     Simulation,
+    /// The programs of these packages alone, for people who try something: not optimised, so built soonest.
+    Quick(&'static [&'static str]),
 }
 
 impl Profile {
@@ -47,14 +49,19 @@ impl Profile {
         }
     }
 
-    const fn flags(self) -> &'static [&'static str] {
+    fn flags(self) -> Vec<&'static str> {
         match self {
             // The whole workspace, as for the tests, so that cargo chooses the same features for both. With the examples, it
             // chooses those of dependencies as for the tests, too. Without them it would compile tokio, and all that depends on
             // it, once for the programs and once for the tests.
-            Self::Dev => &["--workspace", "--bins", "--examples", FEATURES[0], FEATURES[1]],
-            Self::Release => &["--workspace", "--bins", "--release", FEATURES[0], FEATURES[1]],
-            Self::Simulation => &["--package", SIMULATION, "--bins", "--profile", "simulation"],
+            Self::Dev => vec!["--workspace", "--bins", "--examples", FEATURES[0], FEATURES[1]],
+            Self::Release => vec!["--workspace", "--bins", "--release", FEATURES[0], FEATURES[1]],
+            Self::Simulation => vec!["--package", SIMULATION, "--bins", "--profile", "simulation"],
+            Self::Quick(packages) => packages
+                .iter()
+                .flat_map(|package| ["--package", *package])
+                .chain(["--bins", "--profile", "quick"])
+                .collect(),
         }
     }
 
@@ -63,11 +70,12 @@ impl Profile {
             Self::Dev => "debug",
             Self::Release => "release",
             Self::Simulation => "simulation",
+            Self::Quick(_) => "quick",
         }
     }
 }
 
-/// All programs of the workspace, built; of [`Profile::Simulation`] only that one.
+/// All programs of the workspace, built; of [`Profile::Simulation`] only that one, of [`Profile::Quick`] those of its packages.
 #[derive(Clone, Debug)]
 pub struct Programs {
     dir: PathBuf,
@@ -109,6 +117,6 @@ mod tests {
 
     #[test]
     fn the_features_of_builds_are_those_of_the_tests() {
-        assert_eq!(FEATURES[1], format!("{HUB_TESTS},{SPOKE_TESTS}"));
+        assert_eq!(FEATURES[1], format!("{HUB_TESTS},{SPOKE_TESTS},real-hub"));
     }
 }

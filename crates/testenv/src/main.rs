@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use repository::{Profile, Programs};
 use testenv::assets::ToolCache;
 use testenv::detached::{self, Record};
 use testenv::placement::{self, PlacementSpec};
@@ -20,10 +21,23 @@ enum HubCommand {
     /// Locate or build the binaries of a hub and of a registry; the last line is the directory that holds them.
     Assets,
     /// Start a hub that outlives this command, and print its kubeconfig.
+    ///
+    /// Without --sim it is real: etcd, kube-apiserver, kube-controller-manager and OCM's placement controller, which are downloaded
+    /// or built at first. Controller and agents are not started: run yours.
+    ///
+    /// With --sim it is simulated in memory and needs Rust alone: an API server with all CRDs, a scheduler of Placements, an agent
+    /// with a simulated cluster behind each ManagedCluster, and the real mcu-controller, unless --no-controller is given. Every
+    /// client is an administrator, and there are no admission policies.
     Up {
         /// Managed clusters to create, in ManagedClusterSet `fleet`, bound in namespace `default`.
         #[arg(long, value_name = "N", default_value_t = 0)]
         clusters: usize,
+        /// Simulate the hub in memory, with agents and controller.
+        #[arg(long)]
+        sim: bool,
+        /// Without mcu-controller on the simulated hub, so that you can run yours.
+        #[arg(long, requires = "sim")]
+        no_controller: bool,
     },
     /// Stop the hub started by `up` and remove its data.
     Down,
@@ -40,7 +54,12 @@ fn main() -> ExitCode {
 async fn run(command: HubCommand) -> Result<()> {
     match command {
         HubCommand::Assets => assets().await,
-        HubCommand::Up { clusters } => up(clusters).await,
+        HubCommand::Up {
+            clusters,
+            sim: true,
+            no_controller,
+        } => simulated(clusters, no_controller).await,
+        HubCommand::Up { clusters, .. } => up(clusters).await,
         HubCommand::Down => down().await,
     }
 }
@@ -55,13 +74,19 @@ async fn assets() -> Result<()> {
     Ok(())
 }
 
-async fn up(clusters: usize) -> Result<()> {
-    if let Some(record) = Record::load()? {
-        bail!(
+/// One detached hub at a time.
+fn ensure_none() -> Result<()> {
+    match Record::load()? {
+        Some(record) => bail!(
             "a hub runs already, KUBECONFIG={}; stop it with `hub down`",
             record.kubeconfig.display()
-        );
+        ),
+        None => Ok(()),
     }
+}
+
+async fn up(clusters: usize) -> Result<()> {
+    ensure_none()?;
     let assets = Assets::locate_or_build(&stderr_progress).await?;
     let hub = Hub::builder()
         .assets(assets)
@@ -77,11 +102,26 @@ async fn up(clusters: usize) -> Result<()> {
             .context("the hub runs; stop it with `hub down`")?;
     }
     eprintln!(
-        "hub at {}, data and logs in {}",
+        "real hub (kube-apiserver) at {}, data and logs in {}",
         hub.server(),
         hub.dir().display()
     );
     println!("{}", hub.kubeconfig_path().display());
+    Ok(())
+}
+
+async fn simulated(clusters: usize, no_controller: bool) -> Result<()> {
+    ensure_none()?;
+    let programs = Programs::build(Profile::Quick(&["demo", "kubectl-mcu"]))?;
+    let mut arguments = vec!["serve".to_owned(), format!("--clusters={clusters}")];
+    arguments.extend(no_controller.then(|| "--no-controller".to_owned()));
+    let record = detached::start("demo", &programs.path("demo"), &arguments).await?;
+    eprintln!(
+        "SIMULATED hub in memory, log in {}\nkubectl-mcu is in {}",
+        record.dir.display(),
+        programs.dir().display()
+    );
+    println!("{}", record.kubeconfig.display());
     Ok(())
 }
 

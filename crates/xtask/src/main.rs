@@ -26,13 +26,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Upgrade a fleet of simulated clusters on a real hub while you watch.
+    /// Upgrade a fleet of simulated clusters while you watch, on a simulated hub or with --real-hub on a real one.
     Demo(Arguments),
     /// Run what CI runs: format, lints, fence, drift, dependencies, all tests and a short bench.
     Test(suite::TestArgs),
     /// Upgrade real clusters: a hub, three clusters with OCM's own agents, and everything that can go wrong.
     E2e(e2e::E2eArgs),
-    /// Start and stop a hub by hand, or print where its programs are.
+    /// Start and stop a hub by hand, a real or a simulated one, or print where its programs are.
     Hub(Arguments),
     /// Generate the CRDs in crds/; with --check only compare.
     Crds(Arguments),
@@ -72,8 +72,12 @@ fn run(command: Command) -> Result<ExitCode> {
         program::start(name, Profile::Dev, &all.collect::<Vec<_>>())
     };
     match command {
-        Command::Demo(arguments) => return start("demo", &[], arguments),
-        Command::Hub(arguments) => return start("testenv", &[], arguments),
+        Command::Demo(Arguments { arguments }) => {
+            return program::start("demo", program::demo_profile(&arguments), &arguments);
+        }
+        Command::Hub(Arguments { arguments }) => {
+            return program::start("testenv", Profile::Quick(&["testenv"]), &arguments);
+        }
         Command::Crds(arguments) => return start("generate", &["crds"], arguments),
         Command::Docs(arguments) => return start("generate", &["docs"], arguments),
         Command::Bench(Arguments { arguments }) => {

@@ -15,8 +15,12 @@ const TIMED: [&str; 4] = ["fleet", "plan", "graph", "hub-sim"];
 /// # Errors
 /// It does not build or does not start.
 pub fn start(name: &str, profile: Profile, arguments: &[OsString]) -> Result<ExitCode> {
-    if profile == Profile::Release {
-        eprintln!("building everything in release mode, as measured times are those of release builds");
+    match profile {
+        Profile::Release => {
+            eprintln!("building everything in release mode, as measured times are those of release builds");
+        }
+        Profile::Quick(_) => eprintln!("building {name}; the first time takes some minutes"),
+        Profile::Dev | Profile::Simulation => {}
     }
     let status = Command::new(Programs::build(profile)?.path(name))
         .args(arguments)
@@ -50,6 +54,18 @@ pub fn bench_profile(arguments: &[OsString]) -> Profile {
         Profile::Release
     } else {
         Profile::Dev
+    }
+}
+
+/// The profile that the demo with these arguments needs. A hub that is kept is looked at with the plugin.
+pub fn demo_profile(arguments: &[OsString]) -> Profile {
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has("--real-hub") {
+        Profile::Dev
+    } else if has("--keep") {
+        Profile::Quick(&["demo", "kubectl-mcu"])
+    } else {
+        Profile::Quick(&["demo"])
     }
 }
 
@@ -101,6 +117,17 @@ mod tests {
         for line in ["", "--help", "day --seed 2", "fleet --help", "plan -h"] {
             assert_eq!(profile(line), Profile::Dev, "{line}");
         }
+    }
+
+    #[test]
+    fn the_plain_demo_builds_itself_alone() {
+        let profile = |line: &str| {
+            let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            demo_profile(&arguments)
+        };
+        assert_eq!(profile("--clusters 6"), Profile::Quick(&["demo"]));
+        assert_eq!(profile("--keep"), Profile::Quick(&["demo", "kubectl-mcu"]));
+        assert_eq!(profile("--keep --real-hub"), Profile::Dev);
     }
 
     #[test]

@@ -161,6 +161,11 @@ fn with_hub(keep_going: bool) -> Vec<Step> {
             }
             command(&mut tests)
         }),
+        // The program of the whole workspace has both hubs.
+        step("demo", || {
+            program::require("demo", Profile::Dev, &["--json"])?;
+            program::require("demo", Profile::Dev, &["--real-hub", "--json"])
+        }),
         step("spokes", || e2e::run(&e2e::E2eArgs::default())),
         step("bench counts", || {
             program::require("bench", Profile::Dev, &["counts"])

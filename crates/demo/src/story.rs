@@ -1,6 +1,6 @@
-//! The phases of the demo: the hub is prepared, the canaries go first, two clusters fail, they are fixed and retried, and
-//! the upgrade completes.
+//! The course of the upgrade: the canaries go first, two clusters fail, they are fixed and retried, and the upgrade completes.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -8,131 +8,120 @@ use api::ManagedClustersUpgrade;
 use api::conditions;
 use api::names::{ANNOTATION_RETRY_FAILED, LABEL_MCU_UID, Step};
 use api::report::Phase;
-use e2e::testbed;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
-use repository::Programs;
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use serde_json::{Value, json};
 use spoke_sim::fault;
-use testenv::hub::wait_until;
-use testenv::placement::{self, PlacementSpec};
-use testenv::process::tail;
-use testenv::{Assets, Controllers, Hub, fleet};
 
-use super::fixtures::{FAILURE, FROM, Fixtures, NAMESPACE, PLACEMENT, REFUSAL, SETS, TO, UPGRADE};
+use super::fixtures::{FAILURE, FROM, Fixtures, NAMESPACE, TO, UPGRADE};
+use super::narrator::Narrator;
+use super::picture::Picture;
 use super::snapshot::Snapshot;
-use super::summary::{Cause, Summary};
-use super::view::{Tint, View};
+use super::summary::Cause;
 
-const CONTROLLER: &str = "mcu-controller";
 const POLL: Duration = Duration::from_millis(200);
-/// Longest time of one phase, besides what a large fleet needs.
-const PHASE_TIMEOUT: Duration = Duration::from_mins(4);
-/// Simulated over real time: a minute is a second.
-const TIME_SCALE: &str = "--time-scale=0.0166667";
-/// An update of the platform takes three seconds.
-const UPDATE: &str = "--update-duration=3m";
+/// Longest time of one part, besides what a large fleet needs.
+pub(super) const PART_TIMEOUT: Duration = Duration::from_mins(4);
+/// Lines of the controller's log in an error.
+const LOG_LINES: usize = 10;
 
-/// Starts the hub with everything on it.
-pub(super) async fn prepare(
-    view: &mut View,
-    assets: Assets,
-    fixtures: &Fixtures,
-    programs: &Programs,
-    keep: bool,
-) -> Result<Hub> {
-    view.say("starting a hub: etcd, kube-apiserver, kube-controller-manager, OCM's placement controller")?;
-    let mut builder = Hub::builder()
-        .assets(assets)
-        .controller_manager(Controllers::collectors())
-        .placement()
-        .audit();
-    if keep {
-        builder = builder.detached();
-    }
-    let hub = testbed::with_agents(builder).start().await?;
-    view.say("installing deploy/: CRDs, RBAC, admission policy")?;
-    testbed::deploy(&hub).await?;
-    view.say(&format!(
-        "{} clusters at {FROM} in the sets {}, each with a simulated work agent",
-        fixtures.len(),
-        SETS.join(" and ")
-    ))?;
-    fleet::create(hub.client(), &fixtures.fleet()).await?;
-    set_fault(hub.client(), &fixtures.refusing, Some(REFUSAL)).await?;
-    let flags = [TIME_SCALE, UPDATE].map(str::to_owned);
-    testbed::agents(&hub, programs, &flags).await?;
-    placement::write(hub.client(), NAMESPACE, PLACEMENT, &PlacementSpec::of_sets(&SETS)).await?;
-    placement::wait_decided(hub.client(), NAMESPACE, PLACEMENT, fixtures.len(), PHASE_TIMEOUT).await?;
-    view.say(&format!("Placement {PLACEMENT} has decided for all of them"))?;
-    testbed::controller(&hub, programs, CONTROLLER).await?;
-    view.say("mcu-controller is ready, with the ServiceAccount of deploy/")?;
-    Ok(hub)
+/// A hub with the fleet and a controller, before the upgrade.
+pub struct Stage {
+    /// An administrator.
+    pub client: Client,
+    /// The names of the fleet.
+    pub fixtures: Fixtures,
+    /// What shows the upgrade.
+    pub picture: Picture,
+    /// The log of the controller.
+    pub log: PathBuf,
+}
+
+/// How it ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// The last state.
+    pub last: Snapshot,
+    /// Why the two clusters failed.
+    pub causes: Vec<Cause>,
+    /// How long the upgrade took.
+    pub seconds: f64,
 }
 
 /// Upgrades the fleet to its end.
-pub(super) async fn run(view: &mut View, hub: &Hub, fixtures: &Fixtures) -> Result<Summary> {
-    let outcome = upgrade(view, hub, fixtures).await;
-    view.settle();
-    outcome.with_context(|| {
-        let log = tail(&hub.dir().join(format!("{CONTROLLER}.log")), 10);
-        format!("not the end that was expected; the end of the controller's log:\n{log}\n")
+pub(super) async fn run(narrator: &mut Narrator, stage: &Stage) -> Result<End> {
+    upgrade(narrator, stage).await.with_context(|| {
+        let log = std::fs::read(&stage.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        let end = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+        format!("not the end that was expected; the end of the controller's log:\n{end}\n")
     })
 }
 
-async fn upgrade(view: &mut View, hub: &Hub, fixtures: &Fixtures) -> Result<Summary> {
-    let client = hub.client();
+async fn upgrade(narrator: &mut Narrator, stage: &Stage) -> Result<End> {
+    let (client, fixtures) = (&stage.client, &stage.fixtures);
     let begun = Instant::now();
-    let object = testbed::create_upgrade(hub, NAMESPACE, UPGRADE, &fixtures.spec()).await?;
-    let uid = object.metadata.uid.unwrap_or_default();
-    view.say(&format!(
-        "ManagedClustersUpgrade {UPGRADE}: {} clusters to {TO}; canaries {}; then a quarter of all clusters at a time",
+    let object: ManagedClustersUpgrade = serde_json::from_value(fixtures.upgrade())?;
+    let object = upgrades(client).create(&PostParams::default(), &object).await;
+    let uid = object.context("the upgrade is rejected")?.metadata.uid;
+    narrator.say(&format!(
+        "ManagedClustersUpgrade {UPGRADE}: {} clusters to {TO}; canaries {}; then a quarter of all clusters at a time\n\
+         the picture is that of kubectl mcu status {UPGRADE} -n {NAMESPACE} -w",
         fixtures.len(),
         fixtures.canaries.join(", ")
-    ))?;
-
-    let stalled = until_stalled(view, client, fixtures).await?;
+    ));
+    let until_stalled = async |narrator: &mut Narrator| until_stalled(narrator, client, fixtures).await;
+    let stalled = stage.picture.beside(narrator, until_stalled).await?;
     let causes = causes(&stalled, fixtures)?;
     let text: Vec<String> = causes
         .iter()
         .map(|cause| format!("{}  {}: {}", cause.cluster, cause.reason, cause.message))
         .collect();
-    let heading = view.paint(Tint::Bad, "two clusters failed; the others are done. The causes:");
-    view.say(&format!("{heading}\n{}", text.join("\n")))?;
+    narrator.say(&format!(
+        "two clusters failed; the others are done. The causes:\n{}",
+        text.join("\n")
+    ));
 
-    view.say(&format!(
-        "fixing {} and {}, then retrying what failed",
+    narrator.say(&format!(
+        "fixing {} and {}, then retrying what failed, as kubectl mcu retry does",
         fixtures.failing, fixtures.refusing
-    ))?;
+    ));
     for cluster in [&fixtures.failing, &fixtures.refusing] {
         set_fault(client, cluster, None).await?;
     }
     retry(client).await?;
-    let last = until_complete(view, client).await?;
+    until_moving(client).await?;
+    let until_complete = async |_: &mut Narrator| until_complete(client).await;
+    let last = stage.picture.beside(narrator, until_complete).await?;
     let seconds = begun.elapsed().as_secs_f64();
-    check_end(client, fixtures, &last, &uid).await?;
-    let done = view.paint(Tint::Good, "Complete: every cluster, post-actions included");
-    view.say(&done)?;
-    Summary::new(hub, fixtures, &last, causes, seconds)
+    check_end(client, fixtures, &last, &uid.unwrap_or_default()).await?;
+    narrator.say("Complete: every cluster, post-actions included");
+    Ok(End {
+        last,
+        causes,
+        seconds,
+    })
 }
 
 /// Canaries, then the others, until only the two troubled clusters are left.
-async fn until_stalled(view: &mut View, client: &Client, fixtures: &Fixtures) -> Result<Snapshot> {
+async fn until_stalled(narrator: &mut Narrator, client: &Client, fixtures: &Fixtures) -> Result<Snapshot> {
     let (mut broken, mut canaries) = (false, false);
     let works = works(client, &fixtures.failing);
     let work = Step::Platform.work_name(&fixtures.failing);
     let deadline = deadline(fixtures);
     loop {
         let now = Snapshot::take(client).await?;
-        view.show(&now)?;
         if !broken && works.get_opt(&work).await?.is_some() {
             // Not earlier: its backup is to succeed.
             broken = true;
             set_fault(client, &fixtures.failing, Some(FAILURE)).await?;
-            view.say(&format!(
+            narrator.say(&format!(
                 "trouble is coming up on {} in mid-update",
                 fixtures.failing
-            ))?;
+            ));
         }
         let summary = now.status.canary_clusters_summery.unwrap_or_default();
         if !canaries
@@ -141,9 +130,10 @@ async fn until_stalled(view: &mut View, client: &Client, fixtures: &Fixtures) ->
             && now.status.in_flight > Some(0)
         {
             canaries = true;
-            view.say("the canaries are complete; the other clusters start")?;
+            narrator.say("the canaries are complete; the other clusters start");
         }
-        if now.is(conditions::STALLED) {
+        // The rows follow the status.
+        if now.is(conditions::STALLED) && now.count(Phase::Failed) == now.status.failed_clusters.len() {
             return Ok(now);
         }
         ensure!(
@@ -154,18 +144,25 @@ async fn until_stalled(view: &mut View, client: &Client, fixtures: &Fixtures) ->
     }
 }
 
+/// The retry is seen.
+async fn until_moving(client: &Client) -> Result<()> {
+    let deadline = Instant::now() + PART_TIMEOUT;
+    while Snapshot::take(client).await?.is(conditions::STALLED) {
+        wait(deadline, "the wait for the retry").await?;
+    }
+    Ok(())
+}
+
 /// The retried clusters, and the post-actions of everybody.
-async fn until_complete(view: &mut View, client: &Client) -> Result<Snapshot> {
-    let deadline = Instant::now() + PHASE_TIMEOUT;
+async fn until_complete(client: &Client) -> Result<Snapshot> {
+    let deadline = Instant::now() + PART_TIMEOUT;
     loop {
         let now = Snapshot::take(client).await?;
-        view.show(&now)?;
         if now.is(conditions::COMPLETE) && now.rows.iter().all(|row| row.phase == Phase::Complete) {
             return Ok(now);
         }
-        let again = now.is(conditions::STALLED) && now.status.observed_retry.is_some();
         ensure!(
-            !again,
+            !now.is(conditions::STALLED),
             "it stalled after the retry: {:?}",
             now.status.failed_clusters
         );
@@ -175,7 +172,7 @@ async fn until_complete(view: &mut View, client: &Client) -> Result<Snapshot> {
 
 fn deadline(fixtures: &Fixtures) -> Instant {
     Instant::now()
-        + PHASE_TIMEOUT
+        + PART_TIMEOUT
         + Duration::from_millis(200) * u32::try_from(fixtures.len()).unwrap_or(u32::MAX)
 }
 
@@ -245,10 +242,11 @@ async fn check_end(client: &Client, fixtures: &Fixtures, last: &Snapshot, uid: &
     );
     let works: Api<DynamicObject> = Api::all_with(client.clone(), &work_resource());
     let ours = ListParams::default().labels(&format!("{LABEL_MCU_UID}={uid}"));
-    wait_until("no ManifestWork is left", Duration::from_secs(30), || async {
-        Ok(works.list_metadata(&ours).await?.items.is_empty())
-    })
-    .await
+    let deadline = Instant::now() + PART_TIMEOUT;
+    while !works.list_metadata(&ours).await?.items.is_empty() {
+        wait(deadline, "the removal of ManifestWorks").await?;
+    }
+    Ok(())
 }
 
 fn upgrades(client: &Client) -> Api<ManagedClustersUpgrade> {
@@ -268,7 +266,7 @@ fn works(client: &Client, cluster: &str) -> Api<DynamicObject> {
 }
 
 /// Breaks a simulated cluster, or fixes it.
-async fn set_fault(client: &Client, cluster: &str, fault: Option<&str>) -> Result<()> {
+pub(super) async fn set_fault(client: &Client, cluster: &str, fault: Option<&str>) -> Result<()> {
     let gvk = GroupVersionKind::gvk("cluster.open-cluster-management.io", "v1", "ManagedCluster");
     let clusters: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
     annotate(&clusters, cluster, fault::ANNOTATION, &json!(fault)).await
