@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use api::conditions::TYPES;
 use api::mcu::ClustersSummary;
 use api::report::MAX_ROWS;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::seen::Seen;
 
@@ -16,6 +16,8 @@ use crate::seen::Seen;
 const MAX_STATUS: usize = 16 * 1024;
 /// Most entries of a capped list.
 const MAX_NOTES: usize = 10;
+/// Most groups of causes.
+const MAX_CAUSES: usize = 20;
 /// Longest message of a capped list, in bytes.
 const MAX_MESSAGE: usize = 256;
 
@@ -23,7 +25,8 @@ const MAX_MESSAGE: usize = 256;
 #[must_use]
 pub fn check(before: Option<&Seen>, now: &Seen) -> Vec<String> {
     let mut broken = Vec::new();
-    if now.raw["status"].is_null() {
+    // The default of the schema is there before the controller has seen the object.
+    if [Value::Null, json!({"observedGeneration": -1})].contains(&now.raw["status"]) {
         return broken;
     }
     let mut rule = |holds: bool, what: &str| {
@@ -56,6 +59,7 @@ pub fn check(before: Option<&Seen>, now: &Seen) -> Vec<String> {
             &format!("{name}: applied <= total"),
         );
     }
+    check_phases(now, &mut rule);
     check_slots(before, now, &mut rule);
     check_conditions(now, &mut rule);
     check_transitions(before, now, &mut rule);
@@ -89,6 +93,33 @@ fn check_counters(name: &str, counts: ClustersSummary, rule: &mut impl FnMut(boo
     rule(
         counts.partial_upgrade + counts.complete + counts.failed <= counts.initialized,
         &format!("{name}: partial + complete + failed <= initialized"),
+    );
+}
+
+fn check_phases(now: &Seen, rule: &mut impl FnMut(bool, &str)) {
+    let status = &now.status;
+    let counts = now.clusters();
+    rule(
+        status.phases.values().sum::<i64>() == counts.total,
+        "phases add up to the total",
+    );
+    let of = |phase: &str| status.phases.get(phase).copied().unwrap_or_default();
+    rule(of("Failed") == counts.failed, "phases and failed");
+    let causes = &status.causes;
+    rule(causes.len() <= MAX_CAUSES, "at most 20 causes");
+    rule(
+        causes
+            .iter()
+            .all(|cause| cause.clusters <= of(cause.phase.as_str()) && !cause.remedy.is_empty()),
+        "causes are of clusters in their phase, and have a remedy",
+    );
+    rule(
+        now.is("Complete") == status.completed_at.is_some(),
+        "Complete <=> completedAt",
+    );
+    rule(
+        !now.is("Stalled") || [now.reason("Stalled"), "Paused"].contains(&now.reason("Ready")),
+        "Ready has the reason of Stalled",
     );
 }
 
@@ -195,8 +226,6 @@ pub fn check_report(report: &Value) -> Vec<String> {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
-
     use super::*;
 
     fn seen(total: i64, pending: i64, in_flight: i64) -> Seen {
@@ -211,6 +240,7 @@ mod tests {
             "observedGeneration": 1, "inFlight": in_flight, "effectiveMaxConcurrency": 2, "conditions": conditions,
             "clustersSummery": {"total": total, "initialized": 1, "partialUpgrade": 0, "complete": 0, "failed": 0,
                 "pending": pending},
+            "phases": {"Initialized": 1, "Pending": total - 1},
         }})))
     }
 

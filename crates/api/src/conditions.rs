@@ -14,7 +14,7 @@ pub const IN_PROGRESS: &str = "InProgress";
 pub const COMPLETE: &str = "Complete";
 /// At least one cluster failed.
 pub const FAILED: &str = "Failed";
-/// Ready for kstatus. Equals Complete.
+/// Ready for kstatus. Equals Complete. While it is False, its reason is that of Stalled, Paused or `UpgradeRunning`.
 pub const READY: &str = "Ready";
 /// Reconciling for kstatus. A cluster is in flight or will start without a human.
 pub const RECONCILING: &str = "Reconciling";
@@ -67,7 +67,7 @@ pub mod reason {
     pub const APPLIED: &str = "ManagedClustersUpgradeApplied";
     /// `InProgress`.
     pub const IN_PROGRESS: &str = "ManagedClustersUpgradeInProgress";
-    /// Complete and Ready.
+    /// Complete, and Ready=True.
     pub const COMPLETE: &str = "ManagedClustersUpgradeComplete";
     /// Failed.
     pub const FAILED: &str = "ManagedClustersUpgradeFailed";
@@ -77,7 +77,7 @@ pub mod reason {
     pub const RESTORED: &str = "Restored";
     /// Ready=False while paused.
     pub const PAUSED: &str = "Paused";
-    /// Reconciling=True.
+    /// Reconciling=True, and Ready=False while the upgrade is neither paused nor stalled.
     pub const RECONCILING: &str = "UpgradeRunning";
     /// Reconciling=False: no cluster is in flight and none will start without a human.
     pub const IDLE: &str = "NothingToDo";
@@ -87,23 +87,23 @@ pub mod reason {
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// The upgrade is being deleted.
     pub const DELETING: &str = "Deleting";
-    /// Stalled=True: the hub rejects a write that the deletion needs.
+    /// Stalled=True and Ready=False: the hub rejects a write that the deletion needs.
     pub const DELETION_REFUSED: &str = "DeletionRefused";
-    /// Stalled=True: the hub rejects the record of a cluster.
+    /// Stalled=True and Ready=False: the hub rejects the record of a cluster.
     pub const RECORD_REFUSED: &str = "RecordRefused";
-    /// Stalled=True: the selection is empty.
+    /// Stalled=True and Ready=False: the selection is empty.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
-    /// Stalled=True: a canary failed or its pre-action is degraded.
+    /// Stalled=True and Ready=False: a canary failed or its pre-action is degraded.
     pub const CANARY_FAILED: &str = "CanaryFailed";
-    /// Stalled=True: more clusters failed than `maxFailures` allows.
+    /// Stalled=True and Ready=False: more clusters failed than `maxFailures` allows.
     pub const MAX_FAILURES_EXCEEDED: &str = "MaxFailuresExceeded";
-    /// Stalled=True: all other clusters are done; only failed or degraded ones remain.
+    /// Stalled=True and Ready=False: all other clusters are done; only failed or degraded ones remain.
     pub const CLUSTERS_FAILED: &str = "ClustersFailed";
     /// `ClockSkew=True`: the clocks of controller and hub differ.
     pub const CLOCK_SKEW: &str = "ClockSkew";
     /// `ClockSkew=True`: the clocks agree, but steps have recorded starts in the future.
     pub const STARTS_IN_FUTURE: &str = "StartsInFuture";
-    /// Stalled=True: all other clusters are done; only blocked ones remain.
+    /// Stalled=True and Ready=False: all other clusters are done; only blocked ones remain.
     pub const CLUSTERS_BLOCKED: &str = "ClustersBlocked";
 }
 

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -37,13 +38,11 @@ use crate::schema;
     printcolumn(name = "State", type_ = "string", json_path = ".status.state", description = "State of the upgrade"),
     printcolumn(name = "Done", type_ = "string", json_path = ".status.progress", description = "Complete clusters out of all selected clusters"),
     printcolumn(name = "Failed", type_ = "integer", json_path = ".status.clustersSummery.failed", description = "Failed clusters"),
-    printcolumn(name = "Channel", type_ = "string", json_path = ".spec.clusterVersion.channel", description = "Update channel", priority = 1),
-    printcolumn(name = "In-Flight", type_ = "integer", json_path = ".status.inFlight", description = "Clusters that hold a slot", priority = 1),
-    printcolumn(name = "Slots", type_ = "integer", json_path = ".status.effectiveMaxConcurrency", description = "Clusters that may be in flight at once", priority = 1),
-    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.clustersSummery.pending", description = "Clusters that have not started", priority = 1),
-    printcolumn(name = "Canaries", type_ = "integer", json_path = ".status.canaryClustersSummery.complete", description = "Complete canaries", priority = 1),
-    printcolumn(name = "Stalled", type_ = "string", json_path = ".status.conditions[?(@.type==\"Stalled\")].reason", description = "Why the upgrade will not continue until a human acts", priority = 1),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", description = "Why the upgrade is complete, runs, is paused, or will not continue until a human acts"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Slots", type_ = "string", json_path = ".status.slots", description = "Slots in use out of all slots of maxConcurrency", priority = 1),
+    printcolumn(name = "Canaries", type_ = "string", json_path = ".status.canaries", description = "Complete canaries out of all canaries", priority = 1),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].message", description = "What the upgrade is doing, or what to do about it", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.clusterVersion) || (has(self.ocpOperators) && ((has(self.ocpOperators.approveAllUpgrades) && self.ocpOperators.approveAllUpgrades) || (has(self.ocpOperators.include) && self.ocpOperators.include.size() > 0)))").message("nothing to do: set spec.clusterVersion, or spec.ocpOperators.approveAllUpgrades, or name operators in spec.ocpOperators.include"))]
@@ -240,8 +239,10 @@ pub struct UpgradeStrategy {
     #[serde(default = "default_operators_timeout")]
     #[schemars(schema_with = "schema::duration")]
     pub operators_upgrade_timeout: String,
-    /// Failed clusters that are tolerated, not counting canaries: a number, or a percentage of all selected clusters,
-    /// rounded up. When more clusters fail, no further cluster starts. If unset, there is no limit.
+    /// How many clusters may fail, or have a degraded pre-action, while other clusters still start: a number, or a
+    /// percentage of all clusters of the upgrade, rounded up. If there are more, clusters in flight finish and no
+    /// further cluster starts. With 0 the first failure stops the starts. If unset, there is no limit. Canaries do not
+    /// count: one failed canary stops the starts, whatever this limit is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::max_failures")]
     pub max_failures: Option<IntOrString>,
@@ -290,7 +291,9 @@ pub struct CanaryClusters {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeAction {
-    /// Spec of the ManifestWork that is created for each cluster.
+    /// What is applied to each cluster: the spec of a ManifestWork of Open Cluster Management, with a workload and, if
+    /// needed, deleteOption, manifestConfigs and executor. The controller creates a ManifestWork with this spec in the
+    /// namespace of each cluster, and adds what is needed to see the result of Jobs.
     pub manifest_work: ActionWork,
 }
 
@@ -321,17 +324,43 @@ pub struct ActionWorkload {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClustersUpgradeStatus {
-    /// Generation of the spec that this status describes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Generation of the spec that this status describes. It is -1 until the controller has seen the object, so that
+    /// tools do not take a new object for a finished one.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "observed"
+    )]
     pub observed_generation: Option<i64>,
     /// State of the upgrade in one word: Invalid, Pending, Canary, Upgrading, Paused, Stalled, Complete or Deleting.
     /// A newer release may write other words.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known")]
     #[schemars(schema_with = "schema::word")]
     pub state: Option<UpgradeState>,
+    /// Version to which clusters are upgraded, or the release image if the spec names no version. Absent if only
+    /// operators are upgraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// When the first cluster started. An edit of the spec, a retry or a restart of the controller does not change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// Since when the upgrade is complete. Absent while it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
     /// Complete clusters out of all selected ones, such as 12/24.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
+    /// Slots in use out of all slots of maxConcurrency, such as 5/10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<String>,
+    /// Complete canaries out of all canaries, such as 1/2. Absent if there are no canaries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<String>,
+    /// How many clusters are in each phase, such as Pending: 5, PreAction: 1. The numbers add up to the total of
+    /// clustersSummery; a phase without clusters is left out. A newer release may write other phases.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub phases: BTreeMap<String, i64>,
     /// Clusters that hold a slot of maxConcurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<i64>,
@@ -350,15 +379,21 @@ pub struct ManagedClustersUpgradeStatus {
     /// Counts of the post-actions of all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_upgrade_action_summary: Option<ActionSummary>,
+    /// Why clusters failed or wait, in groups of clusters with the same reason and phase: first the groups that need a
+    /// human, and among these the largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
+    pub causes: Vec<CauseGroup>,
     /// The first failed clusters by name, with their cause. The reports list all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub failed_clusters: Vec<ClusterNote>,
-    /// The first waiting clusters by name, with their cause. The reports list all of them.
+    /// Some of the clusters that wait or do not get on, with their cause: first those that need a human, then those
+    /// whose step is delayed, then those that have not started; each by name. The reports list all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub waiting_clusters: Vec<ClusterNote>,
-    /// How many clusters the two lists leave out, if any.
+    /// How many entries the lists leave out, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
     /// Value of the retry-failed annotation that was handled last.
@@ -379,10 +414,16 @@ fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UpgradeSta
 
 /// Reads the entries that this release knows. The others are not lost: the controller rewrites the status from its
 /// records.
-fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ClusterNote>, D::Error> {
+fn readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let values = Option::<Vec<Value>>::deserialize(deserializer)?.unwrap_or_default();
-    let notes = values.into_iter().map(ClusterNote::deserialize);
-    Ok(notes.filter_map(Result::ok).collect())
+    let entries = values.into_iter().map(T::deserialize);
+    Ok(entries.filter_map(Result::ok).collect())
+}
+
+/// Reads the default of the schema, -1, as none: no controller has written a status yet.
+fn observed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let observed = Option::<i64>::deserialize(deserializer)?;
+    Ok(observed.filter(|generation| *generation >= 0))
 }
 
 /// State of an upgrade in one word.
@@ -420,7 +461,8 @@ pub struct ClustersSummary {
     pub complete: i64,
     /// Clusters whose upgrade failed.
     pub failed: i64,
-    /// Clusters that have not started.
+    /// Clusters whose update has not been requested yet. Besides those that wait, these are the blocked ones, and those
+    /// whose pre-action is running or degraded.
     pub pending: i64,
 }
 
@@ -458,13 +500,40 @@ pub struct ClusterNote {
     pub since: Option<Time>,
 }
 
-/// How many clusters the capped lists leave out.
+/// Clusters that failed or wait for the same reason in the same phase.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct CauseGroup {
+    /// Machine-readable cause.
+    pub reason: String,
+    /// Phase of the clusters: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators, Soaking,
+    /// PostAction or Failed. A newer release may write other words.
+    #[schemars(schema_with = "schema::word")]
+    pub phase: Phase,
+    /// Number of clusters.
+    pub clusters: i64,
+    /// The first of these clusters by name.
+    pub example: String,
+    /// What the example waits for, or what happened to it; at most 256 bytes.
+    pub message: String,
+    /// Who must do what, if anybody, with the example's name.
+    pub remedy: String,
+}
+
+/// How many entries the capped lists leave out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct Truncated {
     /// Failed clusters that are missing in failedClusters.
     pub failed: i64,
     /// Waiting clusters that are missing in waitingClusters.
     pub waiting: i64,
+    /// Groups that are missing in causes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub causes: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]
@@ -473,15 +542,24 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn a_status_that_only_has_the_default_of_the_schema_counts_as_none() {
+        let status: ManagedClustersUpgradeStatus =
+            serde_json::from_value(json!({"observedGeneration": -1})).unwrap();
+        assert_eq!(status, ManagedClustersUpgradeStatus::default());
+    }
+
+    #[test]
     fn words_of_a_newer_release_leave_the_rest_of_a_status_readable() {
         let note = |phase: &str| json!({"name": "c1", "phase": phase, "reason": "r", "message": "m"});
         let status: ManagedClustersUpgradeStatus = serde_json::from_value(json!({
             "state": "Hibernating", "observedRetry": "t1", "observedGeneration": 3,
             "failedClusters": [note("Hibernating"), note("Failed")], "waitingClusters": null,
+            "phases": {"Hibernating": 2}, "causes": [{"reason": "r", "phase": "Hibernating"}],
         }))
         .unwrap();
         assert_eq!(status.state, None);
         assert_eq!(status.observed_retry.as_deref(), Some("t1"));
         assert_eq!(status.failed_clusters.len(), 1);
+        assert_eq!((status.phases["Hibernating"], status.causes.len()), (2, 0));
     }
 }

@@ -72,6 +72,10 @@ pub const LABEL_OPENSHIFT_VERSION: &str = "openshiftVersion";
 pub const CLAIM_ID: &str = "id.openshift.io";
 /// Cluster claim with the product.
 pub const CLAIM_PRODUCT: &str = "product.open-cluster-management.io";
+/// Cluster claim that says where the control plane runs; see [`TOPOLOGY_EXTERNAL`].
+pub const CLAIM_CONTROL_PLANE_TOPOLOGY: &str = "controlplanetopology.openshift.io";
+/// Value of the claim when the control plane is hosted on another cluster.
+pub const TOPOLOGY_EXTERNAL: &str = "External";
 /// Cluster claim with the OpenShift version.
 pub const CLAIM_VERSION: &str = "version.openshift.io";
 

@@ -41,13 +41,63 @@ pub const MAX_ROWS: usize = 250;
         json_path = ".metadata.labels.cluster\\.open-cluster-management\\.io/managedclustersupgrade",
         description = "The ManagedClustersUpgrade this report belongs to"
     ),
+    printcolumn(
+        name = "Clusters",
+        type_ = "integer",
+        json_path = ".summary.clusters",
+        description = "Clusters of this report"
+    ),
+    printcolumn(
+        name = "Done",
+        type_ = "integer",
+        json_path = ".summary.complete",
+        description = "Complete clusters of this report"
+    ),
+    printcolumn(
+        name = "Failed",
+        type_ = "integer",
+        json_path = ".summary.failed",
+        description = "Failed clusters of this report"
+    ),
+    printcolumn(
+        name = "Attempts",
+        type_ = "integer",
+        json_path = ".summary.attempts",
+        description = "Attempts of all clusters of this report"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct ManagedClustersUpgradeReportRows {
+    /// Counts of the rows, for tables. Nothing is decided by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<ReportSummary>,
     /// One row per selected cluster. A cluster stays in the same report.
     #[serde(default)]
     #[schemars(length(max = 250), extend("x-kubernetes-list-type" = "atomic"))]
     pub rows: Vec<ReportRow>,
+}
+
+/// Counts of the rows of one report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct ReportSummary {
+    /// Rows of the report.
+    pub clusters: i64,
+    /// Clusters whose upgrade is complete, also while their post-action runs.
+    pub complete: i64,
+    /// Clusters whose upgrade failed.
+    pub failed: i64,
+    /// Attempts of all clusters. It exceeds their number when retries or edits of the spec queued clusters again.
+    pub attempts: i64,
+}
+
+impl ReportSummary {
+    /// Counts a row.
+    pub fn add(&mut self, phase: Option<Phase>, attempts: Option<i64>) {
+        self.clusters += 1;
+        self.complete += i64::from(matches!(phase, Some(Phase::Complete | Phase::PostAction)));
+        self.failed += i64::from(phase == Some(Phase::Failed));
+        self.attempts = self.attempts.saturating_add(attempts.unwrap_or(1));
+    }
 }
 
 /// The state of one cluster.
@@ -97,6 +147,10 @@ pub struct ReportRow {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub retry: String,
+    /// How many attempts the cluster has had, including this one. A retry, or an edit of the spec that queues the
+    /// cluster again, begins another attempt. Absent in rows of releases that did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<i64>,
     /// Steps that have started, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "atomic"))]

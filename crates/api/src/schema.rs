@@ -3,12 +3,17 @@
 //! its message).
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 use crate::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
+
+/// `status.observedGeneration` of an object that the controller has not seen. Tools that follow kstatus take an object without
+/// conditions for a finished one, unless its status describes another generation.
+const UNOBSERVED: i64 = -1;
 
 /// Our CRDs, in the order of installation.
 #[must_use]
@@ -21,6 +26,13 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
             .and_then(|schema| schema.open_api_v3_schema.as_mut())
         {
             tidy(schema);
+            let status = schema
+                .properties
+                .as_mut()
+                .and_then(|properties| properties.get_mut("status"));
+            if let Some(status) = status {
+                status.default = Some(JSON(json!({"observedGeneration": UNOBSERVED})));
+            }
         }
     }
     crds

@@ -117,7 +117,7 @@ fn describe(error: &str, fields: &BTreeMap<String, Box<RawValue>>) -> String {
 }
 
 /// The fields that this release writes in a row and in a step.
-const ROW: [&str; 12] = [
+const ROW: [&str; 13] = [
     "cluster",
     "phase",
     "canary",
@@ -129,6 +129,7 @@ const ROW: [&str; 12] = [
     "since",
     "revision",
     "retry",
+    "attempts",
     "steps",
 ];
 const STEP: [&str; 5] = ["name", "startedAt", "appliedAt", "finishedAt", "outcome"];

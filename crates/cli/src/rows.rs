@@ -120,6 +120,7 @@ fn blocked(unreadable: Option<Unreadable>) -> Option<ReportRow> {
         since: unreadable.since.unwrap_or_default(),
         revision: String::new(),
         retry: String::new(),
+        attempts: None,
         steps: Vec::new(),
     })
 }

@@ -83,6 +83,12 @@ impl Upgrade {
             object.get("status").map_or(Lenient::Absent, |status| {
                 Lenient::deserialize(status).unwrap_or_else(|error| Lenient::Broken(error.to_string()))
             });
+        // Only the default of the schema is there before the controller has seen the object.
+        let status = if status.good() == Some(&ManagedClustersUpgradeStatus::default()) {
+            Lenient::Absent
+        } else {
+            status
+        };
         let stalled = |reason: &str| {
             let mut conditions = status.good().into_iter().flat_map(|status| &status.conditions);
             conditions

@@ -12,6 +12,8 @@ pub const MAX_MESSAGE: usize = 256;
 
 /// The reasons [`cause`] gives, in the order of their priority.
 pub mod reason {
+    /// The request has mode Preflight: the CVO checks the update and does not start it.
+    pub const PREFLIGHT_ONLY: &str = "PreflightOnly";
     /// The CVO rejects the request, for example because the version is not among its available updates.
     pub const INVALID_UPDATE: &str = "InvalidUpdate";
     /// The release could not be retrieved, verified or loaded, or a precondition failed. The CVO tries again.
@@ -32,7 +34,8 @@ pub mod reason {
     pub const NOT_STARTED: &str = "NotStarted";
 
     /// All of them.
-    pub const ALL: [&str; 9] = [
+    pub const ALL: [&str; 10] = [
+        PREFLIGHT_ONLY,
         INVALID_UPDATE,
         RELEASE_NOT_ACCEPTED,
         FAILING,
@@ -85,12 +88,15 @@ fn one_line(text: &str) -> String {
 
 /// Why a cluster that was told to run `target` does not run it yet. `None` if the values give no hint.
 ///
-/// Some conditions can only stop an update before it starts: Upgradeable, `RetrievedUpdates`, and the retrieval of the
+/// Some facts can only stop an update before it starts: mode Preflight, Upgradeable, `RetrievedUpdates`, and the retrieval of the
 /// release. They are ignored once the target is in the history.
 #[must_use]
 pub fn cause(feedback: &Feedback<'_>, target: &Target<'_>) -> Option<Cause> {
     let begun = started(feedback, target);
-    rejected(feedback, target, begun)
+    (!begun)
+        .then(|| only_checked(feedback))
+        .flatten()
+        .or_else(|| rejected(feedback, target, begun))
         .or_else(|| unhealthy(feedback))
         .or_else(|| (!begun).then(|| gated(feedback, target)).flatten())
         .or_else(|| moving(feedback, begun))
@@ -105,6 +111,16 @@ pub fn unhealthy(feedback: &Feedback<'_>) -> Option<Cause> {
             feedback.failing_reason,
             feedback.failing_message,
             "The cluster-version operator reports Failing=True",
+        )
+    })
+}
+
+/// The request asks for a check only. Whatever that finds, the update does not begin before the mode is removed.
+fn only_checked(feedback: &Feedback<'_>) -> Option<Cause> {
+    (feedback.mode == Some("Preflight")).then(|| {
+        Cause::new(
+            reason::PREFLIGHT_ONLY,
+            "spec.desiredUpdate.mode of the ClusterVersion is Preflight, so the cluster checks the update and does not start it. Remove the field on the cluster.",
         )
     })
 }

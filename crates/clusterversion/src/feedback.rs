@@ -5,7 +5,7 @@
 
 /// Name and JSONPath of each value of the ClusterVersion `version`, in the order of the rules. `message` is that of condition
 /// Progressing, because history entries have no message.
-pub const RULES: [(&str, &str); 22] = [
+pub const RULES: [(&str, &str); 23] = [
     ("version", ".status.history[0].version"),
     ("state", ".status.history[0].state"),
     ("verified", ".status.history[0].verified"),
@@ -67,6 +67,7 @@ pub const RULES: [(&str, &str); 22] = [
         "retrievedUpdatesMessage",
         r#".status.conditions[?(@.type=="RetrievedUpdates")].message"#,
     ),
+    ("mode", ".spec.desiredUpdate.mode"),
 ];
 
 /// One reported value.
@@ -127,6 +128,8 @@ pub struct Feedback<'a> {
     pub retrieved_updates_reason: Option<&'a str>,
     /// Message of condition `RetrievedUpdates`.
     pub retrieved_updates_message: Option<&'a str>,
+    /// Mode of the request in the spec: absent for an update, `Preflight` for a mere check.
+    pub mode: Option<&'a str>,
 }
 
 impl<'a> Feedback<'a> {
@@ -182,6 +185,7 @@ impl<'a> Feedback<'a> {
             "retrievedUpdates" => &mut self.retrieved_updates,
             "retrievedUpdatesReason" => &mut self.retrieved_updates_reason,
             "retrievedUpdatesMessage" => &mut self.retrieved_updates_message,
+            "mode" => &mut self.mode,
             _ => return None,
         })
     }

@@ -22,7 +22,7 @@ const MANAGED: [&str; 6] = [
 const UNKNOWN: [&str; 2] = ["auto-detect", "Unknown"];
 
 /// The eligibility of a cluster. `platform`: the spec asks for a platform upgrade, which needs a well-formed
-/// cluster ID. `allow_hub`: the controller may upgrade the hub itself.
+/// cluster ID and a control plane of the cluster's own. `allow_hub`: the controller may upgrade the hub itself.
 #[must_use]
 pub fn eligibility(cluster: &ClusterView, member: Member, platform: bool, allow_hub: bool) -> Eligibility {
     let blocked = |reason, message: String| Eligibility::Blocked {
@@ -60,6 +60,12 @@ pub fn eligibility(cluster: &ClusterView, member: Member, platform: bool, allow_
             format!(
                 "The cluster's product {product} is not OpenShift. Remove the cluster from the selection, or fix its claim product.open-cluster-management.io or its label vendor."
             ),
+        );
+    }
+    if platform && cluster.hosted {
+        return blocked(
+            Reason::HostedControlPlane,
+            "The control plane of the cluster is hosted on another cluster, which upgrades it (claim controlplanetopology.openshift.io). Remove the cluster from the selection, and upgrade its HostedCluster and NodePools.".to_owned(),
         );
     }
     if let Some(id) = cluster.id.as_ref().filter(|id| platform && !id.is_uuid) {

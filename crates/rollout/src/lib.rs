@@ -11,6 +11,7 @@ pub mod check;
 pub mod forecast;
 pub mod model;
 mod planner;
+pub mod remedy;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

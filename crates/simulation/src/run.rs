@@ -456,6 +456,7 @@ impl Run {
             .await?;
         self.works_left();
         self.recorded_once();
+        self.told_as_recorded();
         self.swept().await?;
         self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds))
             .await?;

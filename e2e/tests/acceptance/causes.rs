@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use api::names::Step::Platform;
+use api::names::{CLAIM_CONTROL_PLANE_TOPOLOGY, TOPOLOGY_EXTERNAL};
 use api::report::Phase;
 use e2e::{Scenario, TestHub, sample};
 use serde_json::{Value, json};
@@ -39,6 +40,20 @@ async fn a_cluster_that_must_not_be_upgraded_says_so() -> Result<()> {
         ],
         "NotUpgradeable",
         "AdminAckRequired",
+    )
+    .await
+}
+
+#[tokio::test]
+async fn a_request_that_somebody_has_made_a_mere_check_is_the_cause() -> Result<()> {
+    cause(
+        &[
+            ("version", json!("4.11.0")),
+            ("state", json!("Completed")),
+            ("mode", json!("Preflight")),
+        ],
+        "PreflightOnly",
+        "spec.desiredUpdate.mode",
     )
     .await
 }
@@ -162,12 +177,13 @@ async fn a_work_that_cannot_be_applied_and_a_silent_agent_are_causes() -> Result
 /// Product and place of a cluster decide (`docs/design/rules.md#eligibility`).
 #[tokio::test]
 async fn clusters_that_are_not_ours_to_upgrade_are_blocked_with_their_cause() -> Result<()> {
-    let s = Scenario::of(&TestHub::shared().await?, 5, |number, cluster| match number {
+    let s = Scenario::of(&TestHub::shared().await?, 6, |number, cluster| match number {
         1 => cluster.claim(fleet::PRODUCT_CLAIM, "ROSA"),
         2 => cluster.claim(fleet::PRODUCT_CLAIM, "EKS"),
         3 => cluster.label("local-cluster", "true"),
         4 => cluster.claim(fleet::PRODUCT_CLAIM, "ARO"),
-        _ => cluster.without_claims(),
+        5 => cluster.without_claims(),
+        _ => cluster.claim(CLAIM_CONTROL_PLANE_TOPOLOGY, TOPOLOGY_EXTERNAL),
     })
     .await?;
     s.create(json!({"clusterSelector": {"matchExpressions": null}}))
@@ -175,8 +191,19 @@ async fn clusters_that_are_not_ours_to_upgrade_are_blocked_with_their_cause() ->
     s.agent(4).completed().await?;
     s.agent(5).completed().await?;
     let seen = s.until("stalled", |seen| seen.stalled("ClustersBlocked")).await?;
-    assert_eq!((seen.clusters().complete, seen.clusters().pending), (2, 3));
-    for (number, reason) in [(1, "ManagedService"), (2, "NotOpenShift"), (3, "LocalCluster")] {
+    assert_eq!((seen.clusters().complete, seen.clusters().pending), (2, 4));
+    for (number, reason) in [
+        (1, "ManagedService"),
+        (2, "NotOpenShift"),
+        (3, "LocalCluster"),
+        (6, "HostedControlPlane"),
+    ] {
+        let mut causes = seen.status.causes.iter();
+        let cause = causes
+            .find(|cause| cause.reason == reason)
+            .context("it is a cause")?;
+        assert_eq!((cause.clusters, cause.example.as_str()), (1, s.c(number)));
+        assert!(!cause.remedy.is_empty(), "{cause:?}");
         let note = seen.waiting(s.c(number)).context("it is listed")?;
         assert_eq!((note.phase, note.reason.as_str()), (Phase::Blocked, reason));
         assert_eq!(s.created(number, Platform), 0);

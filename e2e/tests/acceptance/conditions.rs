@@ -14,6 +14,7 @@ fn assert_stalled(seen: &Seen, reason: &str) {
         seen.raw["status"]
     );
     assert_eq!(seen.reason("Stalled"), reason);
+    assert_eq!(seen.reason("Ready"), reason);
     assert!(!seen.message("Stalled").is_empty());
 }
 
@@ -22,6 +23,10 @@ async fn all_conditions_are_there_from_the_first_status_on() -> Result<()> {
     let s = Scenario::new(1).await?;
     s.create(json!({})).await?;
     let seen = s.until("a status", |_| true).await?;
+    assert_eq!(
+        (seen.is_not("Ready"), seen.reason("Ready")),
+        (true, "UpgradeRunning")
+    );
     let types: Vec<&str> = seen
         .status
         .conditions

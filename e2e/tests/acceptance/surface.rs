@@ -26,26 +26,30 @@ async fn kubectl_get_shows_target_state_and_progress() -> Result<()> {
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert_eq!(
-        lines[0][..5],
-        ["NAME", "TARGET", "STATE", "DONE", "FAILED"],
+        lines[0],
+        ["NAME", "TARGET", "STATE", "DONE", "FAILED", "REASON", "AGE"],
         "{table}"
     );
     assert_eq!(
-        lines[1][..5],
-        ["up", "4.12.0", "Upgrading", "1/2", "0"],
+        lines[1][..6],
+        ["up", "4.12.0", "Upgrading", "1/2", "0", "UpgradeRunning"],
         "{table}"
     );
     let wide = hub
         .kubectl(&["get", "managedclustersupgrades", "-n", s.id(), "-o", "wide"])
         .await?;
-    assert!(wide.contains("SLOTS") && wide.contains("stable-4.12"), "{wide}");
+    for text in ["SLOTS", "CANARIES", "MESSAGE", "1/10", "1 of 2 complete"] {
+        assert!(wide.contains(text), "{text}: {wide}");
+    }
     s.up().row_until(s.c(1), "there", |_| true).await?;
     let reports = hub.kubectl(&["get", "mcur", "-n", s.id()]).await?;
-    assert!(reports.contains("up-report-1"), "{reports}");
+    let first = reports.lines().find(|line| line.starts_with("up-report-1 "));
+    let first: Vec<&str> = first.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(first[1..5], ["up", "2", "1", "0"], "{reports}");
     let explained = hub
         .kubectl(&["explain", "mcu.spec.upgradeStrategy.maxFailures"])
         .await?;
-    assert!(explained.contains("Failed clusters"), "{explained}");
+    assert!(explained.contains("How many clusters may fail"), "{explained}");
     Ok(())
 }
 

@@ -78,7 +78,7 @@ fn unknown_fields_of_rows_and_steps_are_noticed() {
     let plain = json!([row("c1", "Complete")]);
     assert!(!report(&plain.to_string()).rows.rows[0].has_more);
     let mut more = row("c1", "Complete");
-    more["attempts"] = json!(3);
+    more["percent"] = json!(3);
     assert!(report(&json!([more]).to_string()).rows.rows[0].has_more);
     let mut more = row("c1", "Complete");
     more["steps"] = json!([{"name": "Platform", "startedAt": "2026-03-01T10:00:00Z", "node": "n1"}]);
@@ -96,6 +96,7 @@ fn the_fields_that_are_known_are_those_that_are_written() {
         ("fromVersion", json!("1")),
         ("toVersion", json!("2")),
         ("retry", json!("t")),
+        ("attempts", json!(2)),
         (
             "steps",
             json!([{"name": "Platform", "startedAt": "2026-03-01T10:00:00Z", "appliedAt": "2026-03-01T10:00:00Z",

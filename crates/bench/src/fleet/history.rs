@@ -127,7 +127,7 @@ fn status(clusters: usize) -> Value {
                         "failed": 0, "pending": 0});
     json!({
         "observedGeneration": 1, "state": "Complete", "progress": format!("{clusters}/{clusters}"),
-        "inFlight": 0, "effectiveMaxConcurrency": 1, "clustersSummery": counts,
+        "inFlight": 0, "effectiveMaxConcurrency": 1, "clustersSummery": counts, "phases": {"Complete": clusters},
     })
 }
 

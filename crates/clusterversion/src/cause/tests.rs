@@ -31,6 +31,7 @@ const RESTING: Feedback<'_> = Feedback {
     retrieved_updates: Some("True"),
     retrieved_updates_reason: None,
     retrieved_updates_message: None,
+    mode: None,
 };
 
 const NOT_AVAILABLE: &str = r#"The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "4.13.0": when image is empty the update must be an available update"#;
@@ -45,6 +46,32 @@ fn told(feedback: &Feedback<'_>, target: &Target<'_>) -> (String, String) {
 
 fn check(feedback: &Feedback<'_>, reason: &str, message: &str) {
     assert_eq!(told(feedback, &TARGET), (reason.to_owned(), message.to_owned()));
+}
+
+#[test]
+fn a_request_with_mode_preflight_is_named_before_what_the_check_finds_and_only_until_the_update_begins() {
+    let checked = Feedback {
+        mode: Some("Preflight"),
+        release_accepted: Some("False"),
+        release_accepted_message: Some(PRECONDITION),
+        ..RESTING
+    };
+    let (reason, message) = told(&checked, &TARGET);
+    assert_eq!(reason, reason::PREFLIGHT_ONLY);
+    assert!(message.contains("spec.desiredUpdate.mode"), "{message}");
+    let updating = Feedback {
+        version: Some("4.13.0"),
+        state: Some("Partial"),
+        desired_version: Some("4.13.0"),
+        mode: Some("Preflight"),
+        ..RESTING
+    };
+    assert_eq!(told(&updating, &TARGET).0, reason::PROGRESSING);
+    let update = Feedback {
+        mode: Some("Upgrade"),
+        ..RESTING
+    };
+    assert_eq!(told(&update, &TARGET).0, reason::NOT_STARTED);
 }
 
 #[test]
@@ -235,6 +262,7 @@ fn once_begun_only_what_concerns_a_running_update_is_named() {
 #[test]
 fn reasons_come_in_their_order_of_priority() {
     let mut feedback = Feedback {
+        mode: Some("Preflight"),
         invalid: Some("True"),
         release_accepted: Some("False"),
         release_accepted_message: None,
@@ -243,7 +271,8 @@ fn reasons_come_in_their_order_of_priority() {
         retrieved_updates: Some("False"),
         ..RESTING
     };
-    let clear: [fn(&mut Feedback<'_>); 8] = [
+    let clear: [fn(&mut Feedback<'_>); 9] = [
+        |f| f.mode = None,
         |f| f.invalid = None,
         |f| f.release_accepted = Some("Unknown"),
         |f| f.failing = Some("Unknown"),

@@ -62,6 +62,12 @@ fn has_completion_annotation(entry: &UpgradeEntry) -> bool {
     entry.spec.as_ref().is_ok_and(recorded)
 }
 
+/// False when an earlier release wrote the status, which did not count clusters by their phases.
+fn has_whole_status(entry: &UpgradeEntry) -> bool {
+    let status = entry.object.status.good();
+    status.is_some_and(|status| !status.phases.is_empty())
+}
+
 impl UpgradeEntry {
     /// Archives an upgrade whose status on the hub says that it is complete. If it was complete before and does not run again,
     /// the status must say so: a leader may have died between the annotation and the status.
@@ -74,7 +80,7 @@ impl UpgradeEntry {
             let spec = self.spec.as_ref().ok().filter(|_| !carried_over);
             let selector = spec.map(|spec| Selector::new(spec));
             let mut archive = Archive::new(selector, &self.rows, None);
-            archive.annotation_missing = !has_completion_annotation(self);
+            archive.lacks_fields = !has_completion_annotation(self) || !has_whole_status(self);
             self.replace_by(archive);
         }
     }
@@ -284,8 +290,8 @@ impl State {
         self.upgrades.values().filter_map(at).min()
     }
 
-    /// The archived upgrades to read from the hub now; marks them as being read. Upgrades that only need
-    /// their annotation come last.
+    /// The archived upgrades to read from the hub now; marks them as being read. Upgrades that only lack fields come
+    /// last.
     pub fn to_be_read(&mut self, now: Instant) -> Vec<ArchiveRead> {
         let reading = |entry: &&UpgradeEntry| entry.archive.as_ref().is_some_and(|archive| archive.reading);
         let recent = |entry: &&UpgradeEntry| {

@@ -46,9 +46,9 @@ pub struct Archive {
     at_work: Vec<(usize, Arc<str>)>,
     /// The object and its reports must be read from the hub.
     pub(super) wanted: bool,
-    /// The object lacks the annotation about its completion. Object and reports are read when there is
-    /// nothing else to do.
-    pub(super) annotation_missing: bool,
+    /// The object lacks the annotation about its completion, or its status what earlier releases did not write.
+    /// Object and reports are read when there is nothing else to do.
+    pub(super) lacks_fields: bool,
     /// Since when the archive is stale or wanted.
     pub(super) unresolved: Option<Instant>,
     /// The object and its reports are being read.
@@ -146,7 +146,7 @@ impl Archive {
             left,
             at_work,
             wanted: false,
-            annotation_missing: false,
+            lacks_fields: false,
             unresolved: None,
             reading: false,
             failures: 0,
@@ -293,7 +293,7 @@ impl Archive {
     }
 
     pub(super) fn is_to_be_read(&self, now: Instant) -> bool {
-        (self.wanted || self.annotation_missing) && !self.reading && self.retry_at.is_none_or(|at| at <= now)
+        (self.wanted || self.lacks_fields) && !self.reading && self.retry_at.is_none_or(|at| at <= now)
     }
 
     /// Records that reading failed. The wait before the next try doubles each time.

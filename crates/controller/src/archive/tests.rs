@@ -27,7 +27,7 @@ fn object(version: u64, spec: &Value) -> Value {
             "annotations": {ANNOTATION_COMPLETED: completed.to_string(), ANNOTATION_UPGRADE_UID: "u1"},
         },
         "spec": spec,
-        "status": {"observedGeneration": 1, "state": "Complete"},
+        "status": {"observedGeneration": 1, "state": "Complete", "phases": {"Complete": 2}},
     })
 }
 
@@ -411,6 +411,23 @@ fn an_upgrade_that_an_earlier_release_finished_is_read_once_to_note_that() {
             "the note is not written yet"
         );
     });
+}
+
+#[test]
+fn a_finished_upgrade_whose_status_an_earlier_release_wrote_is_read_once_to_write_the_whole_one() {
+    for (phases, number) in [(json!({"Complete": 2}), 0), (json!({}), 1)] {
+        let context = context(&["c1", "c2"]);
+        context.with(|state| {
+            let mut object = object(2, &two());
+            object["status"]["phases"] = phases;
+            state.begin_term();
+            state.apply_upgrade(upgrade(object));
+            state.observe_report(&complete(), false, false, Utc::now());
+            state.owns_records = true;
+            state.compare(later(1));
+            assert_eq!(state.to_be_read(later(1)).len(), number);
+        });
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use observe::fleet::Observation;
 use observe::index::Index;
 use resolve::origin::{Completed, Origin};
 use rollout::check::Violation;
+use rollout::remedy::Names;
 use rollout::{Cluster, Fleet, Plan, Reason, Record, RivalHold, Selection};
 
 use crate::apply::{Write, WriteJob};
@@ -316,6 +317,12 @@ fn draft_status(
     };
     let input = StatusInput {
         generation: entry.object.metadata.generation.unwrap_or(0),
+        names: Names {
+            namespace: &entry.namespace,
+            name: &entry.name,
+            cluster: "",
+        },
+        target: target(entry),
         paused: entry.spec.as_ref().is_ok_and(|spec| spec.fields.paused),
         restored: match &entry.origin {
             Origin::Restored(text) => Some(text),
@@ -333,6 +340,19 @@ fn draft_status(
     let events = notable::of_status(latest, &status, retry.map_or(0, |(_, clusters)| clusters));
     entry.status.set(status, now);
     events
+}
+
+/// The version to which the spec in force upgrades or, if it names none, the image.
+fn target(entry: &UpgradeEntry) -> &str {
+    let spec = entry.in_force();
+    let target = spec.and_then(|spec| spec.fields.cluster_version.as_ref());
+    target.map_or("", |target| {
+        if target.version.is_empty() {
+            &target.image
+        } else {
+            &target.version
+        }
+    })
 }
 
 fn regarding(entry: &UpgradeEntry) -> Regarding {

@@ -190,6 +190,7 @@ pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
                     "blockOwnerDeletion": true,
                 }],
             },
+            "summary": due.summary(),
         });
         if let Some(StoredReport { uid, version }) = &due.replaces {
             head["metadata"]["uid"] = json!(&**uid);

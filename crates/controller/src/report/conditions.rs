@@ -59,8 +59,12 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
             count(summary.clusters.total, "cluster")
         ),
     };
-    let restored = plan.outlook.stalled == Some(StallReason::Restored);
-    let paused = input.paused && !complete;
+    let (reconciling, stalled) = (reconciling(plan), stalled(plan, input));
+    let ready = if complete {
+        verdict(types::READY, true, reason::COMPLETE, complete_text.clone())
+    } else {
+        not_ready(input, plan, &complete_text, &reconciling, &stalled)
+    };
     let verdicts = [
         selected(input, plan),
         verdict(
@@ -83,7 +87,7 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
                 number => format!("{number} clusters are updating their platform or operators"),
             },
         ),
-        verdict(types::COMPLETE, complete, reason::COMPLETE, complete_text.clone()),
+        verdict(types::COMPLETE, complete, reason::COMPLETE, complete_text),
         verdict(
             types::FAILED,
             summary.clusters.failed > 0,
@@ -93,24 +97,9 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
                 number => format!("{} failed", count(number, "cluster")),
             },
         ),
-        if restored {
-            verdict(types::READY, false, reason::RESTORED, restored_text(input))
-        } else if paused {
-            verdict(
-                types::READY,
-                false,
-                reason::PAUSED,
-                join([
-                    "The upgrade is paused",
-                    &complete_text,
-                    "Set spec.paused to false to continue",
-                ]),
-            )
-        } else {
-            verdict(types::READY, complete, reason::COMPLETE, complete_text)
-        },
-        reconciling(plan),
-        stalled(plan, input),
+        ready,
+        reconciling,
+        stalled,
     ];
     let skew = match input.skew {
         _ if complete => None,
@@ -122,6 +111,32 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
         .chain(skew)
         .map(|verdict| condition(&verdict, input, previous))
         .collect()
+}
+
+/// Ready=False says in one condition why the upgrade is not done: what Stalled says if it is stalled, that it is paused, or what
+/// Reconciling says. Nobody has asked for the pause of a restored upgrade, so that is not called one.
+fn not_ready(
+    input: &StatusInput<'_>,
+    plan: &Plan,
+    complete_text: &str,
+    reconciling: &ConditionDraft,
+    stalled: &ConditionDraft,
+) -> ConditionDraft {
+    let restored = plan.outlook.stalled == Some(StallReason::Restored);
+    let (reason, text) = if stalled.status && (restored || !input.paused) {
+        (stalled.reason, stalled.message.clone())
+    } else if input.paused {
+        let how = "Set spec.paused to false to continue";
+        (
+            reason::PAUSED,
+            join(["The upgrade is paused", complete_text, how]),
+        )
+    } else if reconciling.status {
+        (reason::RECONCILING, reconciling.message.clone())
+    } else {
+        (reason::RECONCILING, complete_text.to_owned())
+    };
+    verdict(types::READY, false, reason, text)
 }
 
 /// Conditions of an upgrade whose spec is invalid while its clusters in flight continue with the last valid spec.
@@ -223,14 +238,12 @@ pub fn of_deletion(
         Some(_) => "The hub rejects a write that the deletion needs. See condition Stalled.",
         None => "The controller deletes the ManifestWorks of the upgrade first",
     };
-    let stalled = match refused {
-        Some(text) => verdict(
-            types::STALLED,
-            true,
-            reason::DELETION_REFUSED,
-            join([text, "The controller retries until it succeeds"]),
-        ),
-        None => verdict(types::STALLED, false, reason::DELETING, deleting),
+    let (reason, text) = match refused {
+        Some(text) => {
+            let text = join([text, "The controller retries until it succeeds"]);
+            (reason::DELETION_REFUSED, text)
+        }
+        None => (reason::DELETING, deleting.to_owned()),
     };
     let verdicts = [
         verdict(
@@ -239,14 +252,14 @@ pub fn of_deletion(
             reason::COMPLETE,
             deleting,
         ),
-        verdict(types::READY, false, reason::DELETING, deleting),
+        verdict(types::READY, false, reason, text.clone()),
         verdict(
             types::RECONCILING,
             refused.is_none(),
             reason::DELETING,
             join([deleting, progress]),
         ),
-        stalled,
+        verdict(types::STALLED, refused.is_some(), reason, text),
     ];
     keep_input_conditions(verdicts, deleting, input, previous)
 }

@@ -5,12 +5,17 @@ use api::validate::SpecViolation;
 use chrono::{DateTime, TimeDelta, Utc};
 use resolve::origin::Completed;
 use rollout::Plan;
+use rollout::remedy::Names;
 
 /// The input for drafting a status, in addition to the plan.
 #[derive(Clone, Debug)]
 pub struct StatusInput<'a> {
     /// Generation of the spec.
     pub generation: i64,
+    /// Namespace and name of the upgrade, for texts that name commands.
+    pub names: Names<'a>,
+    /// Version, or else image, to which the spec in force upgrades; empty if there is neither.
+    pub target: &'a str,
     /// spec.paused is true.
     pub paused: bool,
     /// Why no cluster starts, if the object was restored or copied.

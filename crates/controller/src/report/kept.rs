@@ -186,6 +186,7 @@ impl Rows {
             canary: row.canary,
             left: row.left_selection,
             target: Arc::from(row.to_version.as_str()),
+            attempts: row.attempts,
             shard,
         };
         let name: Arc<str> = Arc::from(row.cluster.as_str());
@@ -220,6 +221,7 @@ fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
         canary: false,
         left: false,
         target: Arc::from(""),
+        attempts: None,
         shard,
     }
 }

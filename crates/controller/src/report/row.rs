@@ -39,6 +39,8 @@ pub struct Row {
     pub left: bool,
     /// Version to which the record's attempt upgrades.
     pub target: Arc<str>,
+    /// How many attempts the cluster has had, if they were counted. Only people read it.
+    pub(super) attempts: Option<i64>,
     pub(super) shard: usize,
 }
 
@@ -99,6 +101,7 @@ pub(super) fn to_row(cluster: &str, row: &Row, record: &Record) -> ReportRow {
         since: writable(record.since),
         revision: start_of(&record.attempt.revision, MAX_REVISION_CHARS),
         retry: start_of(&record.attempt.retry, MAX_RETRY_CHARS),
+        attempts: row.attempts,
         refused_step: record
             .refused_step
             .filter(|_| record.reason == Reason::WorkRefused)

@@ -277,7 +277,14 @@ impl Rows {
                     record: Arc::clone(&state.record),
                 });
             }
-            if state.record.attempt.revision == policy.revision {
+            let current = state.record.attempt.revision == policy.revision;
+            if state.record.attempt != row.record.attempt {
+                // A cluster that is not at the present revision is back at its earlier attempt.
+                let attempts = row.attempts.unwrap_or(1);
+                let attempts = attempts.saturating_add(if current { 1 } else { -1 });
+                row.attempts = Some(attempts.max(1));
+            }
+            if current {
                 row.target = Arc::clone(&policy.target);
             } else if state.record.attempt.revision != row.record.attempt.revision {
                 // The cluster is back at an earlier attempt, whose target is not known any more.
@@ -344,6 +351,7 @@ impl Rows {
             } else {
                 Arc::from("")
             },
+            attempts: Some(1),
             shard,
         };
         self.by_cluster.insert(Arc::clone(&state.name), row);

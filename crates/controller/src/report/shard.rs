@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::report::{ReportRow, ReportSummary};
 use api::stored::{StoredRow, Unreadable};
 use observe::record::{STAND_IN, is_stand_in};
 use rollout::Record;
@@ -183,6 +184,22 @@ pub struct ShardWrite {
 }
 
 impl ShardWrite {
+    /// Counts of the rows, for people.
+    pub(crate) fn summary(&self) -> ReportSummary {
+        let mut summary = ReportSummary::default();
+        for line in &self.rows {
+            match line {
+                ReportLine::Made(row) => summary.add(Some(row.phase), row.attempts),
+                ReportLine::Kept(text) => {
+                    let row: Option<ReportRow> = serde_json::from_str(text.get()).ok();
+                    let attempts = row.as_ref().and_then(|row| row.attempts);
+                    summary.add(row.map(|row| row.phase), attempts);
+                }
+            }
+        }
+        summary
+    }
+
     pub(super) fn push(&mut self, cluster: &Arc<str>, line: ReportLine) {
         self.rows.push(line);
         self.clusters.push(Arc::clone(cluster));

@@ -1,21 +1,30 @@
 //! The status of an upgrade from its plan. Pure.
 
+use std::collections::BTreeMap;
+
+use api::conditions::COMPLETE;
 use api::mcu::{
     ActionSummary, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus, Truncated, UpgradeState,
 };
 use api::text::cut;
 use api::time::from_chrono;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use resolve::origin::Completed;
-use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason, StallReason};
+use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, StallReason};
 
+use super::causes::{self, Urgency, reason_of};
 use super::conditions;
 use super::input::{PreviousStatus, Situation, StatusInput};
-use super::text::plain;
+use super::text::{self, plain};
 
 /// Largest number of clusters in a list.
 const MAX_LISTED: usize = 10;
-/// Longest message in a list, in bytes.
-const MAX_NOTE_BYTES: usize = 256;
+/// Longest messages of a status that would be too large with longer ones.
+const SHORTER_NOTE_BYTES: [usize; 2] = [128, 64];
+/// Longest target, in bytes.
+const MAX_TARGET_BYTES: usize = 256;
+/// Largest status as JSON, in bytes: somewhat below 16 KiB, so that it stays below also when it is sent with later times.
+const MAX_STATUS_BYTES: usize = 16 * 1024 - 128;
 
 /// Drafts the status.
 #[must_use]
@@ -24,7 +33,7 @@ pub fn draft(
     situation: &Situation<'_>,
     previous: PreviousStatus<'_>,
 ) -> ManagedClustersUpgradeStatus {
-    match *situation {
+    let mut status = match *situation {
         Situation::Planned(plan) => of_plan(input, plan, previous),
         Situation::InvalidSpec {
             violations,
@@ -52,7 +61,13 @@ pub fn draft(
             conditions: conditions::of_deletion(input, refused, previous),
             ..previous.latest.clone()
         },
-    }
+    };
+    status.completed_at = match *situation {
+        Situation::CompletedBefore(completed) => Some(from_chrono(completed.time)),
+        Situation::Deleting(_) => previous.latest.completed_at.clone(),
+        _ => complete_since(&status).cloned(),
+    };
+    fit(status)
 }
 
 /// Status of a valid upgrade.
@@ -63,10 +78,14 @@ fn of_plan(
 ) -> ManagedClustersUpgradeStatus {
     let summary = &plan.summary;
     let (failed, waiting) = notes(&plan.clusters);
+    let (causes, other_causes) = causes::groups(&plan.clusters, input.names);
     let truncated = Truncated {
         failed: beyond(failed.len()),
         waiting: beyond(waiting.len()),
+        causes: count(other_causes),
     };
+    let started_at = previous.latest.started_at.clone();
+    let canaries = &summary.canaries;
     let observed = if plan.retry_done {
         input.retry
     } else {
@@ -75,6 +94,13 @@ fn of_plan(
     ManagedClustersUpgradeStatus {
         observed_generation: Some(input.generation),
         state: Some(state(input, plan)),
+        target: target(input),
+        started_at: started_at.or_else(|| first_start(&plan.clusters)),
+        completed_at: None,
+        slots: Some(format!("{}/{}", summary.in_flight, summary.max_concurrency)),
+        canaries: (canaries.total > 0).then(|| format!("{}/{}", canaries.complete, canaries.total)),
+        phases: phases(&plan.clusters),
+        causes,
         progress: Some(format!(
             "{}/{}",
             summary.clusters.complete, summary.clusters.total
@@ -103,6 +129,8 @@ fn of_completed_before(
     ManagedClustersUpgradeStatus {
         observed_generation: Some(input.generation),
         state: Some(UpgradeState::Complete),
+        target: target(input),
+        phases: BTreeMap::from([(Phase::Complete.to_string(), clusters)]),
         progress: Some(format!("{clusters}/{clusters}")),
         in_flight: Some(0),
         clusters_summery: Some(ClustersSummary {
@@ -115,6 +143,11 @@ fn of_completed_before(
         conditions: conditions::of_completed_before(input, completed, previous),
         ..ManagedClustersUpgradeStatus::default()
     }
+}
+
+fn target(input: &StatusInput<'_>) -> Option<String> {
+    let target = plain(cut(input.target, MAX_TARGET_BYTES));
+    (!target.is_empty()).then_some(target)
 }
 
 fn state(input: &StatusInput<'_>, plan: &Plan) -> UpgradeState {
@@ -139,59 +172,68 @@ fn state(input: &StatusInput<'_>, plan: &Plan) -> UpgradeState {
 
 /// Failed and degraded clusters by name; and waiting clusters, first those that need a human, then by name.
 fn notes(clusters: &[ClusterState]) -> (Vec<&ClusterState>, Vec<&ClusterState>) {
-    let failed = clusters
-        .iter()
-        .filter(|state| matches!(state.record.phase, Phase::Failed | Phase::PreActionDegraded))
-        .collect();
-    let mut ranked: [Vec<&ClusterState>; 4] = Default::default();
+    let mut failed = Vec::new();
+    let mut waiting: [Vec<&ClusterState>; 4] = Default::default();
     for state in clusters {
-        if let Some(rank) = rank(state) {
-            ranked[rank].push(state);
+        match Urgency::of(&state.record) {
+            Some(Urgency::Failed) => failed.push(state),
+            Some(urgency) => waiting[urgency.place()].push(state),
+            None => {}
         }
     }
-    (failed, ranked.into_iter().flatten().collect())
+    (failed, waiting.into_iter().flatten().collect())
 }
 
-fn rank(state: &ClusterState) -> Option<usize> {
-    let gates = [
-        Reason::None,
-        Reason::WaitingForSlot,
-        Reason::WaitingForCanaries,
-        Reason::CanaryFailed,
-        Reason::NoCanarySelected,
-        Reason::InvalidSpec,
-        Reason::Paused,
-        Reason::Restored,
-        Reason::MaxFailuresExceeded,
-    ];
-    let blockers = [Reason::Conflict, Reason::WorkRefused];
-    let quiet = matches!(
-        state.record.reason,
-        Reason::Running | Reason::None | Reason::Soaking
-    );
-    match state.record.phase {
-        Phase::Blocked => Some(0),
-        Phase::PostAction if blockers.contains(&state.record.reason) => Some(0),
-        Phase::PreAction
-        | Phase::Initialized
-        | Phase::Partial
-        | Phase::Operators
-        | Phase::PostAction
-        | Phase::Soaking => (!quiet).then_some(1),
-        Phase::Pending if gates.contains(&state.record.reason) => {
-            (state.record.reason != Reason::None).then_some(3)
+/// How many clusters are in each phase.
+fn phases(clusters: &[ClusterState]) -> BTreeMap<String, i64> {
+    let mut counts = BTreeMap::new();
+    for state in clusters {
+        *counts.entry(state.record.phase).or_insert(0) += 1;
+    }
+    let named = counts
+        .into_iter()
+        .map(|(phase, number)| (phase.to_string(), number));
+    named.collect()
+}
+
+/// When the first of the clusters started a step.
+fn first_start(clusters: &[ClusterState]) -> Option<Time> {
+    let stages = clusters
+        .iter()
+        .flat_map(|state| state.record.stages.iter().flatten());
+    stages.map(|stage| stage.started).min().map(from_chrono)
+}
+
+/// Since when the conditions say that the upgrade is complete.
+pub(super) fn complete_since(status: &ManagedClustersUpgradeStatus) -> Option<&Time> {
+    let mut conditions = status.conditions.iter();
+    let complete = conditions.find(|condition| condition.type_ == COMPLETE && condition.status == "True")?;
+    Some(&complete.last_transition_time)
+}
+
+/// Shortens the messages of the lists, and leaves out causes, until the status has its largest size.
+fn fit(mut status: ManagedClustersUpgradeStatus) -> ManagedClustersUpgradeStatus {
+    let is_too_large = |status: &ManagedClustersUpgradeStatus| {
+        serde_json::to_vec(status).is_ok_and(|text| text.len() > MAX_STATUS_BYTES)
+    };
+    for most in SHORTER_NOTE_BYTES {
+        if !is_too_large(&status) {
+            return status;
         }
-        Phase::Pending => Some(2),
-        Phase::PreActionDegraded | Phase::Complete | Phase::Failed => None,
+        let notes = status
+            .failed_clusters
+            .iter_mut()
+            .chain(&mut status.waiting_clusters);
+        let messages = notes.map(|note| &mut note.message);
+        let causes = status.causes.iter_mut().map(|cause| &mut cause.message);
+        for message in messages.chain(causes) {
+            *message = cut(message, most).to_owned();
+        }
     }
-}
-
-/// The reason of a cluster's cause, which the lists always contain.
-fn cause_reason(record: &rollout::Record) -> &str {
-    match record.reason_text() {
-        "" => Reason::None.as_str(),
-        text => text,
+    while is_too_large(&status) && status.causes.pop().is_some() {
+        status.truncated.get_or_insert_default().causes += 1;
     }
+    status
 }
 
 fn note(state: &ClusterState) -> ClusterNote {
@@ -199,8 +241,8 @@ fn note(state: &ClusterState) -> ClusterNote {
     ClusterNote {
         name: state.name.to_string(),
         phase: record.phase,
-        reason: plain(cause_reason(record)),
-        message: plain(cut(&record.message, MAX_NOTE_BYTES)),
+        reason: plain(reason_of(record)),
+        message: text::note(&record.message),
         since: Some(from_chrono(record.since)),
     }
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use api::text::is_not_yaml;
+use api::text::{cut, is_not_yaml};
+
+/// Longest message in a list of a status, in bytes.
+const MAX_NOTE_BYTES: usize = 256;
 
 /// Converts JSON to JSON that is also valid YAML, because the API server parses a server-side apply as YAML.
 /// Characters that YAML does not allow are escaped; they can occur only in strings.
@@ -17,6 +20,12 @@ pub fn for_yaml(json: &str) -> String {
         }
     }
     text
+}
+
+/// A message as the lists of a status show it.
+#[must_use]
+pub fn note(message: &str) -> String {
+    plain(cut(message, MAX_NOTE_BYTES))
 }
 
 /// Removes the characters for which the API server would reject the whole status, because it parses the

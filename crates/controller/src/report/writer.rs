@@ -9,6 +9,8 @@ use api::mcu::UpgradeState;
 use api::time::from_chrono;
 use chrono::{DateTime, Utc};
 
+use super::status::complete_since;
+
 /// Shortest time between two writes of a status.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait after failed writes.
@@ -190,6 +192,7 @@ fn stamp(
     base: &ManagedClustersUpgradeStatus,
     drafted: DateTime<Utc>,
 ) {
+    let is_complete_since = status.completed_at.as_ref() == complete_since(status);
     for condition in &mut status.conditions {
         let Some(old) = base.conditions.iter().find(|old| old.type_ == condition.type_) else {
             continue;
@@ -199,6 +202,10 @@ fn stamp(
         } else if condition.last_transition_time <= old.last_transition_time {
             condition.last_transition_time = from_chrono(drafted).max(old.last_transition_time.clone());
         }
+    }
+    // Another time is that of a completion before a restore.
+    if is_complete_since {
+        status.completed_at = complete_since(status).cloned();
     }
 }
 

@@ -85,6 +85,8 @@ impl Writer<'_> {
             let revision = sent.and_then(|text| text.parse().ok()).unwrap_or(0);
             Arc::new(Object::new(at, object, managers, revision))
         } else {
+            // The server adds the default of a status when it reads the object from its storage.
+            self.kind.schema.fill_defaults(&mut object);
             self.put(at, object, managers)?
         };
         Ok(Written {

@@ -224,3 +224,26 @@ async fn a_long_list_of_plain_values_is_checked_in_time() {
     assert_eq!(client.send(Method::POST, path, &placement).await.0, 201);
     assert!(started.elapsed().as_secs() < 10);
 }
+
+#[tokio::test]
+async fn an_object_has_the_default_of_its_status_from_its_creation_on_and_no_client_owns_it() {
+    let client = Client::new(10, 0);
+    for crd in api::schema::crds() {
+        client.hub.add_crd(&json!(crd)).unwrap();
+    }
+    let upgrades =
+        "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/default/managedclustersupgrades";
+    let object = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+        "metadata": {"name": "up"}, "spec": {"clusterVersion": {"version": "4.14.1"}},
+        "status": {"state": "Complete"},
+    });
+    let (code, created) = client.send(Method::POST, upgrades, &object).await;
+    assert_eq!(code, 201, "{created}");
+    let (_, read) = client.get(&format!("{upgrades}/up")).await;
+    for object in [created, read] {
+        assert_eq!(object["status"], json!({"observedGeneration": -1}));
+        let managers = object["metadata"]["managedFields"].to_string();
+        assert!(!managers.contains("f:status"), "{managers}");
+    }
+}

@@ -2,11 +2,15 @@ use super::*;
 use crate::index::Pool;
 
 fn evaluate(labels: &str, claims: &str, member: Member, allow_hub: bool) -> Option<Reason> {
+    judge(labels, claims, member, true, allow_hub)
+}
+
+fn judge(labels: &str, claims: &str, member: Member, platform: bool, allow_hub: bool) -> Option<Reason> {
     let text = format!(
         r#"{{"metadata":{{"name":"c1","labels":{labels}}},"spec":{{"hubAcceptsClient":true}},"status":{{"clusterClaims":{claims},"conditions":[{{"type":"ManagedClusterConditionAvailable","status":"True"}}]}}}}"#
     );
     let view = ClusterView::new(&serde_json::from_str(&text).unwrap(), &mut Pool::default()).unwrap();
-    match eligibility(&view, member, true, allow_hub) {
+    match eligibility(&view, member, platform, allow_hub) {
         Eligibility::Eligible => None,
         Eligibility::Unavailable { reason, .. } | Eligibility::Blocked { reason, .. } => Some(reason),
     }
@@ -62,6 +66,16 @@ fn products_ids_and_the_hub_are_judged_by_claim_before_label() {
     }
     let hub = r#"{"local-cluster":"true"}"#;
     assert_eq!(evaluate(hub, "[]", named, true), None);
+}
+
+#[test]
+fn the_platform_of_a_cluster_with_a_hosted_control_plane_is_left_to_its_host() {
+    let claims =
+        |topology: &str| format!(r#"[{{"name":"controlplanetopology.openshift.io","value":"{topology}"}}]"#);
+    let judge = |topology: &str, platform| judge("{}", &claims(topology), Member::default(), platform, false);
+    assert_eq!(judge("External", true), Some(Reason::HostedControlPlane));
+    assert_eq!(judge("External", false), None, "its operators are its own");
+    assert_eq!(judge("HighlyAvailable", true), None);
 }
 
 #[test]

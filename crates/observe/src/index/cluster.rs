@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use api::lenient::Lenient;
 use api::names::{
-    CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, KEY_METADATA_NAME, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER,
-    LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR, LOCAL_CLUSTER,
+    CLAIM_CONTROL_PLANE_TOPOLOGY, CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, KEY_METADATA_NAME,
+    LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR, LOCAL_CLUSTER,
+    TOPOLOGY_EXTERNAL,
 };
 use api::text::visible;
 use api::time::to_chrono;
@@ -44,6 +45,8 @@ pub struct ClusterView {
     /// The cluster is the hub itself, by its name or its label. A label value that is neither true nor false
     /// also counts.
     pub hub: bool,
+    /// The cluster's control plane is hosted on another cluster. Only a claim says so.
+    pub hosted: bool,
     /// Product from the claim or, without it, the label.
     pub product: Option<Arc<str>>,
     /// OpenShift version from the claim or, without it, the label; empty if unknown, or if that is no version.
@@ -132,6 +135,9 @@ impl ClusterView {
                 || labels
                     .get(LABEL_LOCAL_CLUSTER)
                     .is_some_and(|value| value != "false"),
+            hosted: status
+                .and_then(|status| status.claim(CLAIM_CONTROL_PLANE_TOPOLOGY))
+                .is_some_and(|topology| topology == TOPOLOGY_EXTERNAL),
             product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(&visible(product))),
             last_version: Arc::clone(&version),
             version,

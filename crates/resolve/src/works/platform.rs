@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 use super::{SpecTemplate, SpokeRbac, Template, WorkFlags};
 use crate::works::canonical;
 
+/// The first minor version of OpenShift in which every release has `desiredUpdate.architecture`.
+const ARCHITECTURE_SINCE: (u64, u64) = (4, 13);
 /// Name of the `ClusterRole` of [`SpokeRbac::Aggregate`].
 const AGGREGATED_ROLE: &str = "open-cluster-management:mcu-clusterversion";
 
@@ -54,7 +56,8 @@ fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecTemplate {
 
 /// The ClusterVersion's spec without clusterID. All leaves of `desiredUpdate` are always written. If one were
 /// omitted, server-side apply would keep the value that `oc adm upgrade` wrote earlier, and CVO would follow
-/// a stale image.
+/// a stale image or migrate the cluster to another architecture. The field `mode` has no neutral value, so it is read
+/// back instead.
 fn request(version: &ClusterVersionSpec) -> Map<String, Value> {
     let mut spec = Map::new();
     for (key, value) in [("channel", &version.channel), ("upstream", &version.upstream)] {
@@ -62,11 +65,19 @@ fn request(version: &ClusterVersionSpec) -> Map<String, Value> {
             spec.insert(key.to_owned(), Value::from(value.as_str()));
         }
     }
-    spec.insert(
-        "desiredUpdate".to_owned(),
-        json!({ "force": false, "image": version.image, "version": version.version }),
-    );
+    let mut update = json!({ "force": false, "image": version.image, "version": version.version });
+    if knows_architecture(&version.version) {
+        update["architecture"] = Value::from("");
+    }
+    spec.insert("desiredUpdate".to_owned(), update);
     spec
+}
+
+/// True when every cluster that may be asked for the version has the field `architecture`. An older one would reject the whole
+/// request, because server-side apply does not accept unknown fields. Clusters go up by at most one minor version at a time.
+fn knows_architecture(version: &str) -> bool {
+    let version = clusterversion::version::parse(version);
+    version.is_some_and(|version| (version.major(), version.minor()) > ARCHITECTURE_SINCE)
 }
 
 fn delete_option(rbac: SpokeRbac) -> Value {

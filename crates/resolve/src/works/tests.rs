@@ -167,6 +167,28 @@ fn image_and_upstream_are_written_when_set_and_empty_keys_are_left_out() {
 }
 
 #[test]
+fn the_architecture_is_reset_where_every_cluster_knows_that_field() {
+    let architecture = |version: &str, image: &str| {
+        let mut spec = seed();
+        let target = spec.cluster_version.as_mut().unwrap();
+        (target.version, target.image) = (version.to_owned(), image.to_owned());
+        work(&spec, Step::Platform)["spec"]["workload"]["manifests"][0]["spec"]["desiredUpdate"]
+            .get("architecture")
+            .cloned()
+    };
+    assert_eq!(architecture("4.14.0", ""), Some(json!("")));
+    assert_eq!(architecture("5.0.1", "quay.io/x@sha256:aa"), Some(json!("")));
+    for older in ["4.13.9", "4.12.0", "4.14"] {
+        assert_eq!(architecture(older, ""), None, "{older}");
+    }
+    assert_eq!(
+        architecture("", "quay.io/x@sha256:aa"),
+        None,
+        "of an unknown release"
+    );
+}
+
+#[test]
 fn a_target_by_image_alone_still_writes_an_empty_version() {
     let mut spec = seed();
     let version = spec.cluster_version.as_mut().unwrap();

@@ -66,6 +66,8 @@ reasons! {
     NotOpenShift,
     /// The cluster's product is a managed service that upgrades itself.
     ManagedService,
+    /// The cluster's control plane is hosted on another cluster, which upgrades it.
+    HostedControlPlane,
     /// The cluster is the hub itself, and either the controller may not upgrade it or no selector names it.
     LocalCluster,
     /// Another upgrade holds the cluster, or no upgrade manages a ManifestWork of the same name.
@@ -111,6 +113,8 @@ reasons! {
     Incomplete,
     /// The work is reported as degraded.
     Degraded,
+    /// The request in the cluster's ClusterVersion has mode Preflight, so the cluster only checks the update.
+    PreflightOnly,
     /// The cluster rejects the requested update as invalid.
     InvalidUpdate,
     /// The cluster did not accept the release.

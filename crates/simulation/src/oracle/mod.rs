@@ -2,6 +2,7 @@
 
 mod clocks;
 mod complete;
+mod counts;
 mod deadlines;
 mod facts;
 mod memory;

@@ -9,6 +9,7 @@ use hub_sim::At as _;
 use serde_json::Value;
 
 use super::clocks::{CLOCK_JUMPS, wall};
+use super::counts::contradiction;
 use super::facts::{Facts, Record, Running, Upgrade, holds_slot, text};
 use super::rule::Rule;
 
@@ -88,6 +89,7 @@ impl Facts {
         self.transitions(uid, &now);
         let stalled = list.iter().find(|one| text(one, "/type") == "Stalled");
         let wrong = wrong_sum(status, &now, stalled.map_or("", |one| text(one, "/reason")));
+        let wrong = wrong.or_else(|| contradiction(status));
         self.check(Rule::Conditions, wrong.is_none(), || {
             format!("{}: {status}", wrong.unwrap_or_default())
         });

@@ -1,7 +1,8 @@
 //! What must hold when everything is over, by what clusters themselves say and by what is left on the hub.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::report::Phase;
 use hub_sim::Object;
 use serde_json::Value;
 
@@ -16,14 +17,37 @@ fn patch_of(version: &str) -> u64 {
     patch.and_then(|patch| patch.parse().ok()).unwrap_or_default()
 }
 
-/// The clusters that the rows of a report name, one by one.
-fn clusters_of(report: &Value) -> Vec<String> {
-    let rows = report.get("rows").and_then(Value::as_array);
-    let names = rows
+/// In what a status does not agree with the rows, if in anything. Rows with words of a newer release are not judged.
+fn disagreement(status: &Value, rows: &[Value]) -> Option<String> {
+    let of = |row: &Value, field: &str| {
+        let value = row.get(field).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    let mut phases: BTreeMap<String, u64> = BTreeMap::new();
+    let mut causes: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let is_known = |row: &Value| Phase::ALL.iter().any(|phase| of(row, "phase") == phase.as_str());
+    if !rows.iter().all(is_known) {
+        return None;
+    }
+    for row in rows {
+        *phases.entry(of(row, "phase")).or_default() += 1;
+        *causes.entry((of(row, "phase"), of(row, "reason"))).or_default() += 1;
+    }
+    let told = status.get("phases").and_then(Value::as_object);
+    let told: BTreeMap<String, u64> = told
         .into_iter()
         .flatten()
-        .filter_map(|row| row.get("cluster")?.as_str());
-    names.map(ToOwned::to_owned).collect()
+        .map(|(phase, number)| (phase.clone(), number.as_u64().unwrap_or_default()))
+        .collect();
+    if told != phases {
+        return Some(format!("its rows say {phases:?}"));
+    }
+    let groups = status.get("causes").and_then(Value::as_array);
+    let wrong = groups.into_iter().flatten().find(|group| {
+        let clusters = causes.get(&(of(group, "phase"), of(group, "reason")));
+        group.get("clusters").and_then(Value::as_u64) != clusters.copied()
+    });
+    wrong.map(|group| format!("no such rows as {group}"))
 }
 
 impl Run {
@@ -49,8 +73,9 @@ impl Run {
         for name in [UPGRADE, RIVAL] {
             let Some(object) = self.object(name) else { continue };
             let mut known = BTreeSet::new();
-            let mut twice = self.recorded(&object.uid);
-            twice.retain(|cluster| !known.insert(cluster.clone()));
+            let rows = self.rows_of(&object.uid);
+            let names = rows.iter().filter_map(|row| row.get("cluster")?.as_str());
+            let twice: Vec<&str> = names.filter(|name| !known.insert(*name)).collect();
             self.oracle.check(Rule::Ends, twice.is_empty(), || {
                 format!(
                     "the reports of {name} have more than one row of {}",
@@ -60,14 +85,38 @@ impl Run {
         }
     }
 
-    /// The clusters of all rows in all reports of the upgrade with this UID, one for each row.
-    fn recorded(&self, uid: &str) -> Vec<String> {
+    /// Phases and causes of the status are those of the rows.
+    pub(super) fn told_as_recorded(&self) {
+        for name in [UPGRADE, RIVAL] {
+            let Some(object) = self.object(name) else { continue };
+            let value = object.value();
+            let state = value.pointer("/status/state").and_then(Value::as_str);
+            // These tell of an earlier plan, or of an earlier object.
+            let is_planned = matches!(state, Some("Complete" | "Stalled" | "Paused"));
+            if !is_planned || object.text().contains("CompletedBefore") {
+                continue;
+            }
+            let rows = self.rows_of(&object.uid);
+            let wrong = disagreement(value.get("status").unwrap_or(&Value::Null), &rows);
+            self.oracle.check(Rule::Told, wrong.is_none(), || {
+                let status = value.get("status").unwrap_or(&Value::Null);
+                format!("{name}: {}: {status}", wrong.unwrap_or_default())
+            });
+        }
+    }
+
+    /// The rows of all reports of the upgrade with this UID.
+    fn rows_of(&self, uid: &str) -> Vec<Value> {
         let group = "cluster.open-cluster-management.io";
         self.hub.read(|state| {
             let reports = state.objects_of(group, "managedclustersupgradereports");
             let reports = reports.into_iter().flat_map(|reports| reports.in_namespace(TEAM));
             let own = reports.filter(|report| report.owners.iter().any(|owner| &**owner == uid));
-            own.flat_map(|report| clusters_of(&report.value())).collect()
+            let rows = own.flat_map(|report| match report.value().get("rows") {
+                Some(Value::Array(rows)) => rows.clone(),
+                _ => Vec::new(),
+            });
+            rows.collect()
         })
     }
 

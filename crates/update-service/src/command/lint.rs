@@ -142,12 +142,17 @@ fn text(problems: &[Problem]) -> String {
         let finding = problem.to_string().replace('\n', "\n    ");
         let _ = writeln!(out, "{finding}\n    {}", problem.remedy());
     }
-    let (errors, warnings) = (
-        count(problems, Severity::Error),
-        count(problems, Severity::Warning),
+    let counted = |severity: Severity, noun: &str| {
+        let number = count(problems, severity);
+        format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    };
+    let _ = writeln!(
+        out,
+        "{}, {}, {}",
+        counted(Severity::Error, "error"),
+        counted(Severity::Warning, "warning"),
+        counted(Severity::Note, "note")
     );
-    let notes = count(problems, Severity::Note);
-    let _ = writeln!(out, "{errors} errors, {warnings} warnings, {notes} notes");
     out
 }
 

@@ -383,7 +383,7 @@ fn finished() -> Hub {
         api::names::ANNOTATION_COMPLETED: noted.to_string(),
         api::names::ANNOTATION_UPGRADE_UID: "uid-ns-u",
     });
-    upgrade["status"] = json!({"observedGeneration": 1, "state": "Complete"});
+    upgrade["status"] = json!({"observedGeneration": 1, "state": "Complete", "phases": {"Complete": 1}});
     hub.put(UPGRADES, upgrade);
     hub.put(REPORTS, report(1, &[row]));
     hub

@@ -55,4 +55,10 @@ fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
         observe::record::ReportRelation::Own
     );
     assert_eq!(report.rows.rows.len(), 2);
+    let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        body["summary"],
+        json!({"clusters": 2, "complete": 1, "failed": 0, "attempts": 2}),
+        "a row that cannot be read counts as one attempt"
+    );
 }

@@ -3,10 +3,17 @@ use rollout::testing::{at, fleet, policy, record};
 use rollout::{Fleet, Limit, Phase, Policy, Reason, Stage};
 
 use super::*;
+use rollout::remedy::Names;
 
 fn input(now: DateTime<Utc>, notes: &[String]) -> StatusInput<'_> {
     StatusInput {
         generation: 7,
+        names: Names {
+            namespace: "upgrades",
+            name: "spring",
+            cluster: "",
+        },
+        target: "4.12.0",
         paused: false,
         restored: None,
         notes,
@@ -162,9 +169,13 @@ fn every_stall_names_its_reason_and_remedy() {
             find(&made, types::STALLED).message
         );
         let idle = (types::RECONCILING, reason::IDLE);
-        for (kind, reason) in [idle, (types::READY, reason::COMPLETE)] {
+        for (kind, reason) in [idle, (types::READY, expected)] {
             assert_eq!(shown(&made, kind), pair("False", reason), "{expected}");
         }
+        assert_eq!(
+            find(&made, types::READY).message,
+            find(&made, types::STALLED).message
+        );
     }
 }
 
@@ -180,6 +191,11 @@ fn what_moves_is_not_stalled() {
     assert_eq!(
         shown(&made, types::RECONCILING),
         pair("True", reason::RECONCILING)
+    );
+    assert_eq!(shown(&made, types::READY), pair("False", reason::RECONCILING));
+    assert_eq!(
+        find(&made, types::READY).message,
+        find(&made, types::RECONCILING).message
     );
 }
 

@@ -120,6 +120,7 @@ proptest! {
             canary: true,
             left: true,
             target: Arc::from(target),
+            attempts: Some(3),
             shard: 0,
         };
         let made = to_row(&"c".repeat(300), &row, &record);
@@ -139,7 +140,7 @@ proptest! {
 fn the_reason_of_a_newer_release_is_carried_as_text() {
     let row: ReportRow = serde_json::from_value(json!({
         "cluster": "c1", "phase": "Failed", "reason": "EtcdQuorumLost", "message": "m",
-        "since": "2026-03-01T10:00:00Z", "revision": "r1",
+        "since": "2026-03-01T10:00:00Z", "revision": "r1", "attempts": 2,
     }))
     .unwrap();
     let record = Arc::new(to_record(&row));
@@ -155,6 +156,7 @@ fn the_reason_of_a_newer_release_is_carried_as_text() {
         canary: false,
         left: false,
         target: Arc::from(""),
+        attempts: Some(2),
         shard: 0,
     };
     assert_eq!(to_row("c1", &holder, &record), row);

@@ -582,4 +582,5 @@ fn a_row_that_somebody_fixed_counts_when_a_write_meets_it() {
     assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
 }
 
+mod attempts;
 mod others;

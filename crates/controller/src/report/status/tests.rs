@@ -7,10 +7,18 @@ use rollout::{Fleet, Policy, Record};
 use super::*;
 use api::validate::SpecViolation;
 use chrono::{DateTime, Utc};
+use rollout::remedy::Names;
+use rollout::{Reason, Stage};
 
 fn input(now: DateTime<Utc>) -> StatusInput<'static> {
     StatusInput {
         generation: 3,
+        names: Names {
+            namespace: "upgrades",
+            name: "spring",
+            cluster: "",
+        },
+        target: "4.12.0",
         paused: false,
         restored: None,
         notes: &[],
@@ -143,6 +151,131 @@ fn the_status_stays_below_16_kib_whatever_ten_thousand_clusters_say() {
         let size = serde_json::to_vec(&status).unwrap().len();
         assert!(size < 16 * 1024, "{size} bytes");
     }
+}
+
+/// As many groups of causes as there are reasons, each with the longest texts that a cluster can have, in an upgrade with the
+/// longest names.
+#[test]
+fn the_status_stays_below_16_kib_whatever_causes_there_are() {
+    let name = "n".repeat(63);
+    let notes = vec![format!("Placement ns/p{} does not exist", "p".repeat(2000))];
+    for text in ["m".repeat(256), "\"\\".repeat(128), "\u{1}".repeat(256)] {
+        let mut fleet = Fleet::default();
+        for (number, (reason, _)) in Reason::ALL.iter().enumerate() {
+            for mut cluster in crowd(2, Phase::Failed, *reason, &text).clusters {
+                cluster.name = Arc::from(format!("{number:02}{}", cluster.name));
+                fleet.clusters.push(cluster);
+            }
+        }
+        let input = StatusInput {
+            names: Names {
+                namespace: &name,
+                name: &name,
+                cluster: "",
+            },
+            notes: &notes,
+            refused: Some(text.repeat(8)),
+            ..input(at(100))
+        };
+        let status = made(&input, &policy().build(), &fleet);
+        let size = serde_json::to_vec(&status).unwrap().len();
+        assert!(size < 16 * 1024, "{size} bytes");
+        let causes = i64::try_from(status.causes.len()).unwrap();
+        assert!(causes >= 5, "{causes} causes");
+        let all = i64::try_from(Reason::ALL.len()).unwrap();
+        assert_eq!(causes + status.truncated.unwrap().causes, all);
+    }
+}
+
+#[test]
+fn phases_add_up_to_the_total_and_counts_are_also_given_as_fractions() {
+    let fleet = fleet()
+        .cluster("a")
+        .canary()
+        .record(record(Phase::Complete))
+        .cluster("b")
+        .record(record(Phase::Partial).stage(Stage::Platform, 50))
+        .cluster("c")
+        .cluster("d")
+        .blocked(Reason::NotOpenShift)
+        .build();
+    let policy = policy().canaries().max_concurrency(1).build();
+    let status = made(&input(at(100)), &policy, &fleet);
+    let phases: Vec<(&str, i64)> = status
+        .phases
+        .iter()
+        .map(|(phase, number)| (phase.as_str(), *number))
+        .collect();
+    assert_eq!(
+        phases,
+        [("Blocked", 1), ("Complete", 1), ("Partial", 1), ("Pending", 1)]
+    );
+    assert_eq!(
+        phases.iter().map(|(_, number)| number).sum::<i64>(),
+        status.clusters_summery.unwrap().total
+    );
+    assert_eq!(status.slots.as_deref(), Some("1/1"));
+    assert_eq!(status.canaries.as_deref(), Some("1/1"));
+    assert_eq!(status.target.as_deref(), Some("4.12.0"));
+    let reasons: Vec<&str> = status.causes.iter().map(|cause| cause.reason.as_str()).collect();
+    assert_eq!(reasons, ["NotOpenShift", "WaitingForSlot"]);
+}
+
+#[test]
+fn the_first_start_is_found_in_the_records_and_then_kept_whatever_is_edited() {
+    let running = |started: i64| {
+        let running = record(Phase::Partial).stage(Stage::Platform, started);
+        fleet().cluster("a").record(running).cluster("b").build()
+    };
+    let policy = policy().build();
+    let waiting = made(&input(at(10)), &policy, &fleet().cluster("a").build());
+    assert_eq!(waiting.started_at, None, "the start is not recorded yet");
+    let status = made(&input(at(100)), &policy, &running(50));
+    assert_eq!(status.started_at, Some(from_chrono(at(50))));
+    // An edit has queued the cluster again, which has started anew since.
+    let plan = rollout::plan(at(900), &policy, &running(800));
+    let previous = PreviousStatus {
+        latest: &status,
+        written: &status,
+    };
+    let later = draft(&input(at(900)), &Situation::Planned(&plan), previous);
+    assert_eq!(later.started_at, Some(from_chrono(at(50))));
+}
+
+#[test]
+fn an_upgrade_says_since_when_it_is_complete_and_only_while_it_is() {
+    let policy = policy().build();
+    let complete = fleet().cluster("a").record(record(Phase::Complete)).build();
+    let status = made(&input(at(100)), &policy, &complete);
+    assert_eq!(status.completed_at, Some(from_chrono(at(100))));
+    let next = |now: DateTime<Utc>, situation: &Situation<'_>| {
+        let previous = PreviousStatus {
+            latest: &status,
+            written: &status,
+        };
+        draft(&input(now), situation, previous)
+    };
+    let plan = rollout::plan(at(200), &policy, &complete);
+    let later = next(at(200), &Situation::Planned(&plan));
+    assert_eq!(later, status, "time alone changes nothing");
+    let deleting = next(at(200), &Situation::Deleting(None));
+    assert_eq!(deleting.completed_at, status.completed_at);
+    let joined = fleet()
+        .cluster("a")
+        .record(record(Phase::Complete))
+        .cluster("b")
+        .build();
+    let plan = rollout::plan(at(300), &policy, &joined);
+    assert_eq!(next(at(300), &Situation::Planned(&plan)).completed_at, None);
+    let before = Completed {
+        revision: String::new(),
+        time: at(7),
+        clusters: 3,
+        carried: None,
+    };
+    let restored = next(at(300), &Situation::CompletedBefore(&before));
+    assert_eq!(restored.completed_at, Some(from_chrono(at(7))));
+    assert_eq!(restored.phases["Complete"], 3);
 }
 
 #[test]

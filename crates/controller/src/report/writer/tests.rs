@@ -63,6 +63,29 @@ fn a_flip_that_was_drafted_while_the_flip_before_was_on_its_way_moves_the_time()
 }
 
 #[test]
+fn the_time_of_completion_is_the_one_that_watchers_see() {
+    let start = Instant::now();
+    let sent = |completed: i64| {
+        let mut state = StatusState::default();
+        state.observe(Some(&with_complete(progress("1/2"), "False", 30)));
+        let mut status = with_complete(progress("2/2"), "True", 20);
+        status.completed_at = Some(from_chrono(at(completed)));
+        state.set(status, at(50));
+        state.due(start).unwrap().completed_at
+    };
+    assert_eq!(
+        sent(20),
+        Some(from_chrono(at(50))),
+        "a flip moves the time forward"
+    );
+    assert_eq!(
+        sent(7),
+        Some(from_chrono(at(7))),
+        "that of a completion before a restore"
+    );
+}
+
+#[test]
 fn the_end_is_told_at_once_but_a_failed_write_of_it_waits_like_any_other() {
     let start = Instant::now();
     let mut state = StatusState::default();
