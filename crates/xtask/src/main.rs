@@ -38,6 +38,12 @@ enum Command {
     Crds(Arguments),
     /// Generate the reference in docs/reference/; with --check only compare.
     Docs(Arguments),
+    /// Generate install.yaml, the Helm chart and the OLM bundle in deploy/; with --check only compare.
+    Manifests(Arguments),
+    /// Build the controller's image without a container runtime, and push it if asked to.
+    Image(Arguments),
+    /// Pack the kubectl plugin, with its krew manifest.
+    Plugin(Arguments),
     /// Check dependencies between crates, what pure crates use, imports, names, style, and references to texts.
     Fence,
     /// Check licences, bans and advisories of dependencies with cargo-deny.
@@ -80,6 +86,9 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Crds(arguments) => return start("generate", &["crds"], arguments),
         Command::Docs(arguments) => return start("generate", &["docs"], arguments),
+        Command::Manifests(arguments) => return start("package", &["manifests"], arguments),
+        Command::Image(arguments) => return start("package", &["image"], arguments),
+        Command::Plugin(arguments) => return start("package", &["plugin"], arguments),
         Command::Bench(Arguments { arguments }) => {
             return program::start("bench", program::bench_profile(&arguments), &arguments);
         }
@@ -111,6 +120,7 @@ mod tests {
             "bench fleet --help",
             "hub --help",
             "crds --check",
+            "image --arch amd64,arm64 --push registry.example.com/fleet/mcu-controller:0.1.0",
             "sim --seed 7 --trace",
         ] {
             let words = ["cargo xtask"].into_iter().chain(line.split(' '));
@@ -118,6 +128,7 @@ mod tests {
             | Command::Bench(Arguments { arguments })
             | Command::Hub(Arguments { arguments })
             | Command::Crds(Arguments { arguments })
+            | Command::Image(Arguments { arguments })
             | Command::Sim(Arguments { arguments })) = Cli::try_parse_from(words).unwrap().command
             else {
                 panic!("{line}");

@@ -106,7 +106,8 @@ fn without_hub(keep_going: bool) -> Vec<Step> {
         step("fence", fence::run),
         step("drift", || {
             program::require("generate", Profile::Dev, &["crds", "--check"])?;
-            program::require("generate", Profile::Dev, &["docs", "--check"])
+            program::require("generate", Profile::Dev, &["docs", "--check"])?;
+            program::require("package", Profile::Dev, &["manifests", "--check"])
         }),
         step("deny", deny::run),
         step("tests", move || {
