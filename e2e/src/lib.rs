@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod audit;
+pub mod browser;
 pub mod controller;
 pub mod data;
 pub mod dump;
@@ -16,6 +17,7 @@ pub mod invariants;
 pub mod player;
 pub mod program;
 pub mod proxy;
+pub mod reported_fleet;
 pub mod sample;
 pub mod scenario;
 pub mod seen;
@@ -25,9 +27,11 @@ pub mod upgrade;
 pub mod view;
 
 pub use agent::Agent;
+pub use browser::Browser;
 pub use controller::ControllerProcess;
 pub use fault_scenario::FaultScenario;
 pub use player::Players;
+pub use reported_fleet::ReportedFleet;
 pub use scenario::Scenario;
 pub use seen::{Seen, Work};
 pub use test_hub::{TestHub, WorldOptions};

@@ -2,6 +2,7 @@
 //!
 //! Times are measured on release builds; where the threshold is a ratio, both sides run on the same hub in the same run.
 
+mod dashboard;
 mod day;
 mod fleet;
 mod graph;
@@ -28,6 +29,8 @@ enum BenchCommand {
     Plan(plan::PlanArgs),
     /// The upgrade of a very large fleet on a simulated hub: what the controller needs for it.
     HubSim(hub_sim_run::HubSimArgs),
+    /// The dashboard of a large fleet in a browser: first paint, changes, memory.
+    Dashboard(dashboard::DashboardArgs),
     /// The update graph: snapshot, service and path query, on real data.
     Graph(graph::GraphBenchArgs),
     /// A short fleet upgrade for its counts, which do not depend on the machine: a step of `cargo xtask test`.
@@ -62,9 +65,14 @@ fn run(command: &BenchCommand) -> Result<ExitCode> {
             require_release()?;
             runtime.block_on(hub_sim_run::run(args))?
         }
+        BenchCommand::Dashboard(args) => {
+            require_release()?;
+            runtime.block_on(dashboard::run(args))?
+        }
         BenchCommand::Counts => {
             runtime.block_on(fleet::check_counts())?;
             runtime.block_on(hub_sim_run::check_counts())?;
+            runtime.block_on(dashboard::check_counts())?;
             true
         }
         BenchCommand::Day(args) => {

@@ -43,8 +43,6 @@ impl Rows {
                 }
             }
         }
-        // A row that cannot be read may be newer than all other rows of its cluster, so it comes first.
-        let rank = |row: &ReportRow| (row.reason == UNREADABLE, row.since);
         found
             .rows
             .sort_by(|a, b| a.cluster.cmp(&b.cluster).then(rank(b).cmp(&rank(a))));

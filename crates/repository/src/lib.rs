@@ -1,8 +1,9 @@
-//! Where things are in this repository: its root, its members, the programs it builds, sample and real data of tests, and the
-//! cache of tools. Tests and development programs use it; no product crate does.
+//! Where things are in this repository: its root, its members, the programs it builds, sample and real data of tests, their
+//! browser, and the cache of tools. Tests and development programs use it; no product crate does.
 //!
 //! It has few dependencies on purpose: `cargo xtask fence` compiles nothing else, and the tests of the pure crates use it.
 
+pub mod browser;
 pub mod data;
 mod metadata;
 mod programs;

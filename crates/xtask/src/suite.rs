@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use repository::{FEATURES, HUB_TESTS, Metadata, Profile, Programs, SIMULATION, cargo, data};
+use repository::{FEATURES, HUB_TESTS, Metadata, Profile, Programs, SIMULATION, browser, cargo, data};
 
 use crate::program::{self, command, tests_with};
 use crate::{deny, e2e, fence};
@@ -181,7 +181,7 @@ fn summary(finished: &[Finished], total: Duration) -> String {
         .iter()
         .map(|step| line(if step.ok { "ok" } else { "FAILED" }, step.name, step.took));
     let had_tests = finished.iter().any(|step| step.name == "tests");
-    let data = had_tests.then(|| format!("  {}\n", data::summary()));
+    let data = had_tests.then(|| format!("  {}\n  {}\n", data::summary(), browser::summary()));
     std::iter::once("\nsummary\n".to_owned())
         .chain(steps)
         .chain([line("", "total", total)])

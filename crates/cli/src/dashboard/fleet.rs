@@ -49,19 +49,6 @@ pub struct Changes<'a> {
     pub gone: Vec<&'a str>,
 }
 
-/// Clusters that stand in the same phase for the same reason.
-#[derive(Debug, PartialEq)]
-pub struct Cause<'a> {
-    /// Their phase.
-    pub phase: Phase,
-    /// Their reason.
-    pub reason: &'a str,
-    /// How many they are.
-    pub clusters: usize,
-    /// One of them: the first by name.
-    pub example: &'a ReportRow,
-}
-
 impl Fleet {
     /// The revision of the last change.
     #[must_use]
@@ -172,28 +159,7 @@ impl Fleet {
         }
     }
 
-    /// The causes for which clusters stand where they stand. Those that need somebody come first, then those of most clusters.
-    #[must_use]
-    pub fn causes(&self) -> Vec<Cause<'_>> {
-        let mut found: BTreeMap<(Phase, &str), Cause<'_>> = BTreeMap::new();
-        for row in self.clusters.values().filter_map(Cluster::row) {
-            if row.phase == Phase::Complete || row.reason.is_empty() {
-                continue;
-            }
-            let cause = found.entry((row.phase, &row.reason)).or_insert(Cause {
-                phase: row.phase,
-                reason: &row.reason,
-                clusters: 0,
-                example: row,
-            });
-            cause.clusters += 1;
-        }
-        let mut causes: Vec<Cause<'_>> = found.into_values().collect();
-        causes.sort_by_key(|cause| (urgency(cause.phase), std::cmp::Reverse(cause.clusters)));
-        causes
-    }
-
-    /// Names of the clusters that a retry applies to.
+    /// How many clusters a retry applies to.
     #[must_use]
     pub fn retryable(&self) -> usize {
         let rows = self.clusters.values().filter_map(Cluster::row);
@@ -220,22 +186,6 @@ fn cluster_of(text: &RawValue) -> Option<&str> {
     serde_json::from_str::<Named<'_>>(text.get())
         .ok()
         .map(|named| named.cluster)
-}
-
-/// Phases that need somebody come before those that go on by themselves.
-const fn urgency(phase: Phase) -> u8 {
-    match phase {
-        Phase::Failed => 0,
-        Phase::PreActionDegraded => 1,
-        Phase::Blocked => 2,
-        Phase::PreAction
-        | Phase::Initialized
-        | Phase::Partial
-        | Phase::Operators
-        | Phase::Soaking
-        | Phase::PostAction => 3,
-        Phase::Pending | Phase::Complete => 4,
-    }
 }
 
 #[cfg(test)]

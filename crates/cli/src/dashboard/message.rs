@@ -3,7 +3,7 @@
 //! The texts come from clusters and from authors. The page writes them as text only, never as markup.
 
 use api::conditions;
-use api::mcu::ClustersSummary;
+use api::mcu::{CauseGroup, ClustersSummary};
 use api::report::{Phase, ReportRow};
 use api::text::cut;
 use api::time::to_rfc3339;
@@ -11,7 +11,8 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::feed::Upgrades;
-use super::fleet::{Cause, Changes, Fleet};
+use super::fleet::{Changes, Fleet};
+use crate::causes;
 use crate::remedy::{self, Names};
 use crate::render::{state_tone, why};
 use crate::table::one_line;
@@ -172,36 +173,26 @@ fn tile(row: &ReportRow) -> Value {
     ])
 }
 
-/// Why clusters stand where they stand, each cause with one example and what to do.
+/// Why clusters failed or wait, in the groups of `kubectl mcu causes`.
 #[must_use]
 pub fn causes(upgrade: &Upgrade, fleet: &Fleet) -> Value {
-    let causes = fleet.causes();
-    let shown: Vec<Value> = causes
-        .iter()
-        .take(MAX_CAUSES)
-        .map(|cause| one_cause(upgrade, cause))
-        .collect();
+    let groups = causes::of_rows(upgrade, fleet.since(0).rows);
+    let shown: Vec<Value> = groups.iter().take(MAX_CAUSES).map(cause).collect();
     json!({
         "causes": shown,
-        "more": causes.len().saturating_sub(MAX_CAUSES),
+        "more": groups.len().saturating_sub(MAX_CAUSES),
         "retryable": fleet.retryable(),
     })
 }
 
-fn one_cause(upgrade: &Upgrade, cause: &Cause<'_>) -> Value {
-    let names = Names {
-        namespace: &upgrade.namespace,
-        name: &upgrade.name,
-        // The remedy is that of all clusters of the group.
-        cluster: "CLUSTER",
-    };
+fn cause(group: &CauseGroup) -> Value {
     json!({
-        "phase": cause.phase,
-        "reason": text(cause.reason, MAX_WORD),
-        "clusters": cause.clusters,
-        "example": name(&cause.example.cluster),
-        "message": text(&cause.example.message, MAX_TEXT),
-        "remedy": text(&remedy::for_cluster(cause.reason, cause.phase, names), MAX_TEXT),
+        "phase": group.phase,
+        "reason": text(&group.reason, MAX_WORD),
+        "clusters": group.clusters,
+        "example": name(&group.example),
+        "message": text(&group.message, MAX_TEXT),
+        "remedy": text(&group.remedy, MAX_TEXT),
     })
 }
 

@@ -100,7 +100,7 @@ impl Page {
             }
         };
         tokio::select! {
-            _ = self.upgrades_changed.changed() => {}
+            _ = self.upgrades_changed.changed() => self.is_list_old = true,
             () = fleet_changed => {}
             () = sleep_until(self.causes_at), if self.are_causes_old => {}
         }

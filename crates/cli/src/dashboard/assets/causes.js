@@ -1,4 +1,4 @@
-// The causes for which clusters stand where they stand, grouped. Choosing one shows its clusters on the map.
+// Why clusters failed or wait, in groups. Choosing one shows its clusters on the map.
 
 import { button, byId, element, number, phaseLabel, plural, replace } from "./elements.js";
 
@@ -7,7 +7,7 @@ export function showCauses({ causes, more }, chosen, choose) {
   const target = byId("causes");
   replace(target, JSON.stringify([causes, more, chosen]), () => {
     if (!causes.length) {
-      return [element("li", { class: "quiet" }, "Every cluster is complete.")];
+      return [element("li", { class: "quiet" }, "No cluster failed or waits.")];
     }
     const items = causes.map((cause) => item(cause, chosen, choose));
     if (more) {

@@ -86,32 +86,11 @@ fn a_row_that_cannot_be_read_shows_its_cluster_as_blocked() {
 }
 
 #[test]
-fn causes_that_need_somebody_come_first_and_then_the_largest() {
-    let fleet = listed(&[(
-        "r-1",
-        &[
-            row("a", "Pending", "WaitingForSlot"),
-            row("b", "Pending", "WaitingForSlot"),
-            row("c", "Pending", "WaitingForCanaries"),
-            row("d", "Blocked", "ManagedService"),
-            row("e", "Failed", "ClusterUpgradeTimeout"),
-            row("f", "Complete", ""),
-        ],
-    )]);
-    let causes = fleet.causes();
-    let found: Vec<_> = causes
-        .iter()
-        .map(|cause| (cause.reason, cause.clusters))
-        .collect();
-    assert_eq!(
-        found,
-        [
-            ("ClusterUpgradeTimeout", 1),
-            ("ManagedService", 1),
-            ("WaitingForSlot", 2),
-            ("WaitingForCanaries", 1)
-        ]
-    );
-    assert_eq!(causes[2].example.cluster, "a");
-    assert_eq!(fleet.retryable(), 1);
+fn failed_clusters_and_degraded_pre_actions_can_be_retried() {
+    let rows = [
+        row("a", "Failed", ""),
+        row("b", "PreActionDegraded", ""),
+        row("c", "Blocked", ""),
+    ];
+    assert_eq!(listed(&[("r-1", &rows)]).retryable(), 2);
 }

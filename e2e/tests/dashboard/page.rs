@@ -1,0 +1,239 @@
+//! The page in a real browser. These tests are skipped where there is none.
+
+use anyhow::Result;
+use e2e::Browser;
+use repository::browser;
+use serde_json::{Value, json};
+use thirtyfour::prelude::{By, Key};
+
+use crate::Running;
+
+const WINDOW: (u32, u32) = (1280, 1240);
+
+/// A browser that shows the map of a dashboard; `None` where there is no browser.
+pub(crate) async fn open(running: &Running) -> Result<Option<Browser>> {
+    let Some(programs) = browser::find() else {
+        return Ok(None);
+    };
+    let browser = Browser::start(&programs, WINDOW).await?;
+    browser.driver.goto(running.url()).await?;
+    browser
+        .wait("performance.getEntriesByName('fleet-painted').length")
+        .await?;
+    Ok(Some(browser))
+}
+
+/// Presses a key where the focus is.
+async fn press(browser: &Browser, key: Key) {
+    let focused = browser.driver.active_element().await.unwrap();
+    focused.send_keys(key).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_on_the_hub_appears_without_a_reload() {
+    let mut running = Running::start(300, false).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    let change = |row: &mut Value| {
+        row["phase"] = json!("Failed");
+        row["reason"] = json!("Unheard");
+    };
+    running.fleet.change(0, &[7], change).await.unwrap();
+    let causes = "document.querySelector('#causes').textContent.includes('Unheard')";
+    browser.wait(causes).await.unwrap();
+    browser
+        .run::<Value>("document.querySelector('#clusters').open = true")
+        .await
+        .unwrap();
+    browser
+        .wait("document.querySelector('#cluster-rows').textContent.includes('Unheard')")
+        .await
+        .unwrap();
+    browser
+        .wait("document.querySelector('#announcer').textContent")
+        .await
+        .unwrap();
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_alone_reach_a_cluster_and_its_story_and_lead_back() {
+    let running = Running::start(300, false).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    browser
+        .run::<Value>("document.querySelector('#map').focus()")
+        .await
+        .unwrap();
+    press(&browser, Key::Right).await;
+    press(&browser, Key::Right).await;
+    press(&browser, Key::Left).await;
+    let cell =
+        "document.querySelector('#' + document.querySelector('#map').getAttribute('aria-activedescendant'))";
+    let text: String = browser.run(&format!("return {cell}.textContent")).await.unwrap();
+    assert!(text.starts_with("edge-00001, "), "{text}");
+    press(&browser, Key::Enter).await;
+    browser
+        .wait("document.activeElement.id === 'story-title' && document.activeElement.textContent === 'edge-00001'")
+        .await
+        .unwrap();
+    press(&browser, Key::Escape).await;
+    browser.wait("document.activeElement.id === 'map'").await.unwrap();
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn texts_of_clusters_stay_texts_and_nothing_inline_runs() {
+    let mut running = Running::start(10, false).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    let markup = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>";
+    let change = |row: &mut Value| {
+        row["phase"] = json!("Failed");
+        row["message"] = json!(markup);
+        row["reason"] = json!("<b>Bold</b>");
+    };
+    running.fleet.change(0, &[0], change).await.unwrap();
+    let causes = "document.querySelector('#causes').textContent.includes(\"<img src=x onerror=document.title='owned'>\")";
+    browser.wait(causes).await.unwrap();
+    let made: u32 = browser
+        .run("return document.querySelectorAll('#causes img, #causes script, #causes b > b').length")
+        .await
+        .unwrap();
+    assert_eq!(made, 0);
+    let refused: bool = browser
+        .run("try { document.body.innerHTML = '<p>x</p>'; return false } catch (error) { return error instanceof TypeError }")
+        .await
+        .unwrap();
+    assert!(refused, "a text may become markup");
+    let title: String = browser.run("return document.title").await.unwrap();
+    assert!(!title.contains("owned"), "{title}");
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_token_leaves_the_address_and_a_page_without_it_shows_nothing() {
+    let running = Running::start(10, false).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    let address: String = browser.run("return location.href").await.unwrap();
+    assert!(!address.contains(&running.token), "{address}");
+    browser.driver.refresh().await.unwrap();
+    browser
+        .wait("document.querySelector('#title').textContent")
+        .await
+        .unwrap();
+    browser.run::<Value>("sessionStorage.clear()").await.unwrap();
+    browser
+        .driver
+        .goto(format!("http://{}/", running.address))
+        .await
+        .unwrap();
+    browser
+        .wait("document.querySelector('#empty').textContent.includes('kubectl mcu dashboard')")
+        .await
+        .unwrap();
+    assert!(
+        browser
+            .run::<bool>("return document.querySelector('#main').hidden")
+            .await
+            .unwrap()
+    );
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_action_is_asked_for_before_it_is_done() {
+    let running = Running::start(10, true).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    browser
+        .wait("document.querySelector('#actions button')")
+        .await
+        .unwrap();
+    let pause = browser.driver.find(By::Css("#actions button")).await.unwrap();
+    pause.click().await.unwrap();
+    browser
+        .wait("document.querySelector('dialog').open")
+        .await
+        .unwrap();
+    assert_ne!(running.fleet.upgrade().await.unwrap()["spec"]["paused"], true);
+    let question: String = browser
+        .run("return document.querySelector('#question').textContent")
+        .await
+        .unwrap();
+    assert_eq!(question, "Pause upgrades/spring?");
+    browser
+        .driver
+        .find(By::Css("dialog .primary"))
+        .await
+        .unwrap()
+        .click()
+        .await
+        .unwrap();
+    browser
+        .wait("document.querySelector('#actions').textContent.includes('Resume')")
+        .await
+        .unwrap();
+    assert_eq!(running.fleet.upgrade().await.unwrap()["spec"]["paused"], true);
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dashboard_that_only_reads_offers_no_action() {
+    let running = Running::start(10, false).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    browser
+        .wait("document.querySelector('#causes li')")
+        .await
+        .unwrap();
+    assert!(
+        browser
+            .run::<bool>("return document.querySelector('#actions').hidden")
+            .await
+            .unwrap()
+    );
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_filter_by_phase_is_told_and_limits_the_table() {
+    let running = Running::start(300, false).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    browser
+        .run::<Value>("document.querySelector('#clusters').open = true")
+        .await
+        .unwrap();
+    let failed = browser
+        .driver
+        .find(By::XPath("//div[@id='legend']/button[contains(., 'Failed')]"))
+        .await
+        .unwrap();
+    failed.click().await.unwrap();
+    assert_eq!(
+        failed.attr("aria-pressed").await.unwrap().as_deref(),
+        Some("true")
+    );
+    browser
+        .wait("document.querySelector('#found').textContent.includes('found')")
+        .await
+        .unwrap();
+    let phases: Vec<String> = browser
+        .run("return [...document.querySelectorAll('#cluster-rows tr')].map((row) => row.children[1].textContent)")
+        .await
+        .unwrap();
+    assert!(
+        !phases.is_empty() && phases.iter().all(|phase| phase == "Failed"),
+        "{phases:?}"
+    );
+    browser.quit().await.unwrap();
+}
