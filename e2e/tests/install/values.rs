@@ -48,8 +48,8 @@ async fn each_switch_adds_or_removes_its_objects_and_no_other() -> Result<()> {
     ];
     for (value, names) in changes {
         let found = identities(&helm.render("mcu-system", &[value]).await?);
-        let changed: Vec<String> = usual.symmetric_difference(&found).cloned().collect();
-        assert_eq!(changed, names, "{value}");
+        let found: Vec<String> = usual.symmetric_difference(&found).cloned().collect();
+        assert_eq!(found, names, "{value}");
     }
     Ok(())
 }
