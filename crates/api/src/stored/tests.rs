@@ -107,7 +107,11 @@ fn the_fields_that_are_known_are_those_that_are_written() {
     }
     let read: ReportRow = serde_json::from_value(full).unwrap();
     let written = serde_json::to_value(&read).unwrap();
-    let names = |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+    let names = |value: &Value| {
+        let mut names: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        names
+    };
     let sorted = |names: &[&str]| {
         let mut names: Vec<String> = names.iter().map(ToString::to_string).collect();
         names.sort();
