@@ -41,6 +41,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// only the replica that holds the Lease writes. Durations are written like 500ms, 30s, 20m or 3h.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mcu-controller", version, max_term_width = 100)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Flags {
     /// Kubeconfig file of the hub. Default: the files in KUBECONFIG, then ~/.kube/config, then the pod's
     /// service account.
