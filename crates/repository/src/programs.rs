@@ -21,8 +21,8 @@ pub const HUB_TESTS: &str = "hub-tests";
 pub const SPOKE_TESTS: &str = "spoke-tests";
 /// Cargo's arguments for both, and for the demo's feature that has the real hub.
 ///
-/// Every build of the whole workspace that `cargo xtask` starts has them, also where no such test runs: with other features cargo would compile the
-/// packages that have such tests a second time.
+/// Every build of the whole workspace that `cargo xtask` starts has them, also where no such test runs: with other features cargo
+/// would compile the packages that have such tests a second time.
 pub const FEATURES: [&str; 2] = ["--features", "hub-tests,spoke-tests,real-hub"];
 
 /// Cargo's profile.

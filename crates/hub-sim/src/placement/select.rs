@@ -69,20 +69,20 @@ pub(super) fn select<'c>(
             return Err(unknown("celSelector"));
         }
     }
-    check_tolerations(tolerations)?;
-    let is_selected = |cluster: &Cluster| {
-        let is_required = |predicate: &Value| matches_cluster(&predicate["requiredClusterSelector"], cluster);
-        (predicates.is_empty() || predicates.iter().any(is_required))
-            && cluster
-                .taints
-                .iter()
-                .all(|taint| is_tolerated(taint, tolerations, decided.contains(&cluster.name)))
+    let is_required = |cluster: &&Cluster| {
+        let matches = |predicate: &Value| matches_cluster(&predicate["requiredClusterSelector"], cluster);
+        predicates.is_empty() || predicates.iter().any(matches)
     };
-    let mut selected: Vec<&Cluster> = clusters
-        .iter()
-        .copied()
-        .filter(|cluster| is_selected(cluster))
-        .collect();
+    let mut selected: Vec<&Cluster> = clusters.iter().copied().filter(is_required).collect();
+    // Nobody looks at tolerations that are not needed.
+    if !selected.is_empty() {
+        check_tolerations(tolerations)?;
+    }
+    selected.retain(|cluster| {
+        let is_decided = decided.contains(&cluster.name);
+        let mut taints = cluster.taints.iter();
+        taints.all(|taint| is_tolerated(taint, tolerations, is_decided))
+    });
     selected.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(selected)
 }
