@@ -125,7 +125,7 @@ async fn follow_for(hub: &Hub, time: Duration, asks: bool, required: bool) -> (V
         loop {
             tokio::time::sleep(Duration::from_secs(10)).await;
             if asks {
-                readiness.ready();
+                let _ = readiness.ready();
             }
         }
     };
