@@ -1,9 +1,10 @@
-//! The alerts that `deploy/` ships, checked and tested by promtool.
+//! The alerts that `deploy/` ships, checked and tested by promtool, and its dashboards, checked by Grafana's own schema.
 
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 use testenv::prometheus::promtool;
@@ -102,4 +103,36 @@ async fn an_alert_that_is_missing_or_fires_too_early_fails_the_rule_test() {
         }
     }
     assert!(unnoticed.is_empty(), "the rule tests do not notice {unnoticed:?}");
+}
+
+/// The output of the checker of dashboards.
+fn check_dashboards(files: &[PathBuf]) -> Result<String, String> {
+    let checker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/hub-tools/grafana");
+    let mut command = Command::new("go");
+    let output = command
+        .args(["run", "."])
+        .args(files)
+        .current_dir(checker)
+        .output();
+    let output = output.unwrap();
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout).unwrap())
+    } else {
+        Err(String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+#[test]
+fn every_dashboard_is_valid_by_grafanas_own_schema() {
+    let dashboards = alerts().join("../dashboards").canonicalize().unwrap();
+    let files: Vec<PathBuf> = ["mcu.json", "update-service.json"]
+        .map(|name| dashboards.join(name))
+        .into();
+    assert_eq!(check_dashboards(&files).as_deref(), Ok("SUCCESS\n"));
+    let dir = tempfile::tempdir().unwrap();
+    let spoiled = dir.path().join("spoiled.json");
+    let text = std::fs::read_to_string(&files[0]).unwrap();
+    std::fs::write(&spoiled, text.replace("\"gridPos\"", "\"gridpos\"")).unwrap();
+    let error = check_dashboards(&[spoiled]).unwrap_err();
+    assert!(error.contains("gridpos"), "{error}");
 }
