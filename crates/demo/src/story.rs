@@ -12,6 +12,7 @@ use kube::Client;
 use kube::api::{
     Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 use spoke_sim::fault;
 
@@ -19,7 +20,6 @@ use super::fixtures::{FAILURE, FROM, Fixtures, NAMESPACE, TO, UPGRADE};
 use super::narrator::Narrator;
 use super::picture::Picture;
 use super::snapshot::Snapshot;
-use super::summary::Cause;
 
 const POLL: Duration = Duration::from_millis(200);
 /// Longest time of one part, besides what a large fleet needs.
@@ -37,6 +37,17 @@ pub struct Stage {
     pub picture: Picture,
     /// The log of the controller.
     pub log: PathBuf,
+}
+
+/// Why a cluster failed, as the status showed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// The cluster.
+    pub cluster: String,
+    /// Machine-readable cause.
+    pub reason: String,
+    /// What happened.
+    pub message: String,
 }
 
 /// How it ended.

@@ -6,7 +6,7 @@ use api::report::{ReportRow, Stage};
 use serde::Serialize;
 
 use super::fixtures::{FROM, Fixtures, TO};
-use super::story::End;
+use super::story::{Cause, End};
 
 /// Requests of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +15,6 @@ pub struct Requests {
     pub sent: usize,
     /// Those for something that was not there, or that somebody else had changed.
     pub wasted: usize,
-}
-
-/// Why a cluster failed, as the status showed it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cause {
-    /// The cluster.
-    pub cluster: String,
-    /// Machine-readable cause.
-    pub reason: String,
-    /// What happened.
-    pub message: String,
 }
 
 /// Median and longest time of a step, in seconds.

@@ -4,19 +4,14 @@
 //! reboot kills no other process.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-use crate::hub::wait_until;
-use crate::process::{Process, ProcessSpec, kill_detached};
+use crate::process::{Process, kill_detached};
 
 /// The administrator's kubeconfig, in the directory of a hub.
-const KUBECONFIG: &str = "admin.kubeconfig";
-/// How long a hub that is one program may take to start, ten thousand clusters included.
-const READY_TIMEOUT: Duration = Duration::from_mins(5);
-const LOG_LINES: usize = 15;
+pub(crate) const KUBECONFIG: &str = "admin.kubeconfig";
 
 /// What there is to know about a detached hub.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,32 +63,6 @@ impl Record {
         std::fs::write(&path, serde_json::to_vec_pretty(self)?)
             .with_context(|| format!("cannot write {}", path.display()))
     }
-}
-
-/// Starts a hub that is one program, which writes its kubeconfig when it is ready. The program gets these arguments and
-/// `--kubeconfig=FILE`.
-///
-/// # Errors
-/// It ends, or is not ready in time; the message ends with its log.
-pub async fn start(name: &str, program: &Path, arguments: &[String]) -> Result<Record> {
-    let dir = tempfile::Builder::new().prefix("mcu-hub-").tempdir()?.keep();
-    let kubeconfig = dir.join(KUBECONFIG);
-    let spec = ProcessSpec::new(name, program)
-        .args(arguments)
-        .args([format!("--kubeconfig={}", kubeconfig.display())]);
-    let process = Process::start_detached(&spec, &dir)?;
-    let record = Record::of(&dir, std::slice::from_ref(&process));
-    record.save()?;
-    let ready = wait_until("the kubeconfig of the hub", READY_TIMEOUT, || async {
-        anyhow::ensure!(process.exited()?.is_none(), "{name} ended");
-        Ok(kubeconfig.exists())
-    });
-    if let Err(error) = ready.await {
-        let log = process.log_tail(LOG_LINES);
-        stop(&record).await?;
-        return Err(error.context(format!("the end of its log:\n{log}")));
-    }
-    Ok(record)
 }
 
 /// Stops the detached hub; says whether there was one.

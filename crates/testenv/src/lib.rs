@@ -27,6 +27,7 @@ pub mod hub;
 pub mod image;
 pub mod klusterlet;
 pub mod kubeconfig;
+pub mod one_program;
 mod pki;
 pub mod placement;
 mod ports;

@@ -8,7 +8,7 @@ use repository::{Profile, Programs};
 use testenv::assets::ToolCache;
 use testenv::detached::{self, Record};
 use testenv::placement::{self, PlacementSpec};
-use testenv::{Assets, Controllers, FleetSpec, Hub, Tool, console, fleet, stderr_progress};
+use testenv::{Assets, Controllers, FleetSpec, Hub, Tool, console, fleet, one_program, stderr_progress};
 
 /// The set that `hub up --clusters` makes, the placement that chooses all of it, and their namespace.
 const SET: &str = "fleet";
@@ -115,7 +115,7 @@ async fn simulated(clusters: usize, no_controller: bool) -> Result<()> {
     let programs = Programs::build(Profile::Quick(&["demo", "kubectl-mcu"]))?;
     let mut arguments = vec!["serve".to_owned(), format!("--clusters={clusters}")];
     arguments.extend(no_controller.then(|| "--no-controller".to_owned()));
-    let record = detached::start("demo", &programs.path("demo"), &arguments).await?;
+    let record = one_program::start("demo", &programs.path("demo"), &arguments).await?;
     eprintln!(
         "SIMULATED hub in memory, log in {}\nkubectl-mcu is in {}",
         record.dir.display(),

@@ -222,39 +222,8 @@ fn outcome(
     let grouped = selected.as_ref().map_err(Clone::clone);
     let grouped = grouped.and_then(|selected| select::groups(spec, selected));
     let found = selected.as_ref().map_or(0, Vec::len);
-    let satisfied = if bound.is_empty() {
-        (
-            "NoManagedClusterSetBindings",
-            "No valid ManagedClusterSetBindings found in placement namespace".to_owned(),
-        )
-    } else if eligible.is_empty() {
-        let names: Vec<&str> = items(spec, "clusterSets")
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
-        let names = names.join(",");
-        (
-            "NoIntersection",
-            format!("None of ManagedClusterSets [{names}] is bound to placement namespace"),
-        )
-    } else if available.is_empty() {
-        let names: Vec<&str> = eligible.iter().map(|set| set.name()).collect();
-        let names = names.join(",");
-        (
-            "AllManagedClusterSetsEmpty",
-            format!("All ManagedClusterSets [{names}] have no member ManagedCluster"),
-        )
-    } else if found == 0 {
-        (
-            "NoManagedClusterMatched",
-            "No ManagedCluster matches any of the cluster predicate".to_owned(),
-        )
-    } else {
-        (
-            "AllDecisionsScheduled",
-            "All cluster decisions scheduled".to_owned(),
-        )
-    };
+    let names: Vec<&str> = eligible.iter().map(|set| set.name()).collect();
+    let satisfied = satisfied(spec, bound.len(), &names, available.len(), found);
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     match grouped {
         Ok(groups) => Outcome {
@@ -270,6 +239,40 @@ fn outcome(
             misconfigured: Some(why),
             satisfied,
         },
+    }
+}
+
+/// Reason and message of the condition `PlacementSatisfied`: the first step of the selection that left nothing.
+fn satisfied(
+    spec: &Value,
+    bound: usize,
+    eligible: &[&str],
+    available: usize,
+    selected: usize,
+) -> (&'static str, String) {
+    if bound == 0 {
+        let why = "No valid ManagedClusterSetBindings found in placement namespace";
+        ("NoManagedClusterSetBindings", why.to_owned())
+    } else if eligible.is_empty() {
+        let wanted: Vec<&str> = items(spec, "clusterSets")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        let wanted = wanted.join(",");
+        let why = format!("None of ManagedClusterSets [{wanted}] is bound to placement namespace");
+        ("NoIntersection", why)
+    } else if available == 0 {
+        let sets = eligible.join(",");
+        let why = format!("All ManagedClusterSets [{sets}] have no member ManagedCluster");
+        ("AllManagedClusterSetsEmpty", why)
+    } else if selected == 0 {
+        let why = "No ManagedCluster matches any of the cluster predicate";
+        ("NoManagedClusterMatched", why.to_owned())
+    } else {
+        (
+            "AllDecisionsScheduled",
+            "All cluster decisions scheduled".to_owned(),
+        )
     }
 }
 
