@@ -65,7 +65,8 @@ pub(super) async fn show(args: &DemoArgs) -> Result<Option<Kept>> {
     if let Ok(summary) = &shown {
         super::finish(args, summary)?;
     }
-    let tools = hub.assets().path(Tool::Kubectl).parent();
+    let kubectl = hub.assets().path(Tool::Kubectl);
+    let tools = kubectl.parent();
     let tools = tools.map(|dir| dir.display().to_string()).unwrap_or_default();
     let path = format!("{tools}:{}", programs.dir().display());
     eprintln!(
