@@ -155,7 +155,7 @@ impl Upgrade {
     /// revision knew: an edit has taken its operators away after agents had reported the end of the update, and the row is of that
     /// edit already. Whoever leads then finds the end by the work, which is of an earlier revision and has the start of the row.
     pub(super) fn needs_no_operators(&self, cluster: &str, revision: &str, sent: Duration) -> bool {
-        let record = self.records.get(cluster).filter(|record| record.sent < sent);
+        let record = self.records.get(cluster).filter(|record| record.sent() < sent);
         let is_of_edit =
             |row: &&Row| row.revision == revision && matches!(row.phase.as_str(), "Initialized" | "Partial");
         let row = record.and_then(Record::row).filter(is_of_edit);

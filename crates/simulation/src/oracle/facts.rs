@@ -9,7 +9,7 @@ use hub_sim::{At as _, Object};
 use serde_json::Value;
 
 pub(super) use super::memory::Version;
-use super::memory::{Refusals, Reported, Straggler, Withdrawn};
+use super::memory::{Refusals, Reported, Straggler, Told, Withdrawn};
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
@@ -109,10 +109,8 @@ pub(super) struct Step {
 pub(super) struct Record {
     /// What a later row may follow: the controller's last row, and the one that somebody else wrote since.
     pub before: Vec<Row>,
-    /// Since when the row says which phase.
-    pub phases: Vec<(Duration, String)>,
-    /// When its latest row was sent.
-    pub sent: Duration,
+    /// The phases that its rows have said, one after the other.
+    pub phases: Vec<Told>,
     /// Somebody else has written this record since its last attempt began.
     pub is_edited: bool,
     /// Somebody else has deleted its latest row.
@@ -135,12 +133,17 @@ pub(super) struct Record {
 impl Record {
     /// What the row said at a time.
     pub fn phase_at(&self, at: Duration) -> &str {
-        self.told_at(at).map_or("", |(_, phase)| phase)
+        self.told_at(at).map_or("", |told| &told.phase)
     }
 
     /// What the row said at a time, and since when.
-    pub fn told_at(&self, at: Duration) -> Option<&(Duration, String)> {
-        self.phases.iter().rev().find(|(since, _)| *since <= at)
+    pub fn told_at(&self, at: Duration) -> Option<&Told> {
+        self.phases.iter().rev().find(|told| told.since <= at)
+    }
+
+    /// When its latest row was sent.
+    pub fn sent(&self) -> Duration {
+        self.phases.last().map_or(Duration::ZERO, |told| told.sent)
     }
 
     pub fn row(&self) -> Option<&Row> {
@@ -148,18 +151,19 @@ impl Record {
     }
 
     /// Whether the controller has sent a row of this attempt that said Blocked and was refused, or a creation that blocked the
-    /// cluster, since the row on the hub says its phase, or a status that said so since it sent that row: the next row may have
-    /// waited until that was over.
+    /// cluster, since the time of which the phase on the hub tells, or a status that said so since it sent that row: the next row
+    /// may have waited until that was over.
     pub fn was_blocked(&self, attempt: &(String, String)) -> bool {
-        let since = self.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
+        let is_told_before = |at: Duration| self.phases.last().is_none_or(|told| told.is_from_before(at));
         let refused = self.blocked.as_ref();
-        self.told_blocked > self.sent || refused.is_some_and(|(sent, of)| since <= *sent && of == attempt)
+        self.told_blocked > self.sent()
+            || refused.is_some_and(|(sent, of)| is_told_before(*sent) && of == attempt)
     }
 
     /// Whether the cluster waits for another attempt after it was complete, or after everything but its post-action had ended: an
     /// edit queues it again in both cases.
     pub fn begins_anew(&self) -> bool {
-        let mut phases = self.phases.iter().rev().map(|(_, phase)| phase.as_str());
+        let mut phases = self.phases.iter().rev().map(|told| told.phase.as_str());
         let before = phases.find(|phase| *phase != "Pending");
         matches!(before, Some("Complete" | "PostAction"))
     }

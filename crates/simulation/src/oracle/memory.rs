@@ -1,4 +1,4 @@
-//! What rules remember of refusals, of reported versions and of deleted pre-actions.
+//! What rules remember of rows, of refusals, of reported versions and of deleted pre-actions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,6 +6,39 @@ use std::time::Duration;
 
 /// A version as `(major, minor, patch)`.
 pub(super) type Version = (u64, u64, u64);
+
+/// A phase that the rows of a cluster say.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    /// When the first row arrived that says so.
+    pub since: Duration,
+    /// When the last row was sent that says so.
+    pub sent: Duration,
+    pub phase: String,
+}
+
+impl Told {
+    /// The time of which it tells: a row that arrives late tells what was known when it was sent.
+    pub fn known_at(&self) -> Duration {
+        self.since.min(self.sent)
+    }
+
+    /// Whether it tells of the time before something happened; zero: that never happened. If the cluster was lost or registered
+    /// anew then, this row belongs to its life before.
+    pub fn is_from_before(&self, happened: Duration) -> bool {
+        !happened.is_zero() && self.known_at() <= happened
+    }
+
+    /// The same phase, of a row that arrived when it was sent.
+    #[cfg(test)]
+    pub fn at(at: Duration, phase: &str) -> Self {
+        Self {
+            since: at,
+            sent: at,
+            phase: phase.to_owned(),
+        }
+    }
+}
 
 /// The writes of one cluster's works that the hub forbids a replica.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::clocks::wall;
 use super::facts::{Cluster, DEAF, Facts, Record, Row, Step, Upgrade, Version, label, text, version};
+use super::memory::Told;
 use super::rule::Rule;
 use crate::actor::Sender;
 use crate::words;
@@ -146,6 +147,21 @@ impl Record {
         }
         let rows = self.before.drain(..).filter(|row| row.revision != attempt.0);
         self.former.extend(rows.map(|row| (row.revision.clone(), row)));
+    }
+
+    /// A row arrives that was sent at a time.
+    fn tell(&mut self, row: &Row, now: Duration, sent: Duration) {
+        self.before.push(row.clone());
+        if let Some(told) = self.phases.last_mut().filter(|told| told.phase == row.phase) {
+            told.sent = sent;
+            return;
+        }
+        let phase = row.phase.clone();
+        self.phases.push(Told {
+            since: now,
+            sent,
+            phase,
+        });
     }
 
     /// The last row of a revision; the latest row, if none is of it.
@@ -516,8 +532,9 @@ impl Facts {
         let record = upgrade.records.entry(name.to_owned()).or_default();
         let is_renamed = record.row().is_some_and(|was| was.to != row.to);
         // A cluster that was away may begin anew. One that falls back may wait for the same attempt again when it is back.
-        let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
-        let is_changed = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
+        let told = record.phases.last();
+        let is_former = told.is_none_or(|told| told.is_from_before(changed));
+        let is_changed = !changed.is_zero() && (is_former || changed + Duration::from_mins(1) > now);
         let is_new = is_changed || falls_back;
         record.is_edited |= !by_controller && record.row() != Some(row);
         // What somebody wrote into a record counts until its next attempt. The one whose row they set back is no next one.
@@ -538,11 +555,7 @@ impl Facts {
         } else if by_controller && is_new {
             record.superseded.clear();
         }
-        record.before.push(row.clone());
-        record.sent = sent;
-        if was.as_ref().is_none_or(|(phase, _)| *phase != row.phase) {
-            record.phases.push((now, row.phase.clone()));
-        }
+        record.tell(row, now, sent);
         let is_edited = record.is_edited;
         // A row that the hub rejects stays as it was.
         if is_news {

@@ -72,8 +72,9 @@ impl Upgrade {
         let lost = *self.dropped.get(cluster)?;
         let record = self.records.get(cluster)?;
         let row = record.row().filter(|row| !row.is_newer)?;
-        let mut later = record.phases.iter().filter(|(at, _)| lost < *at && *at <= sent);
-        let is_held = holds_slot(record.phase_at(lost)) && later.all(|(_, phase)| holds_slot(phase));
+        let later = record.phases.iter();
+        let mut later = later.filter(|told| lost < told.since && told.since <= sent);
+        let is_held = holds_slot(record.phase_at(lost)) && later.all(|told| holds_slot(&told.phase));
         let has_ended = self.end_since(cluster, row, lost, sent).is_some();
         (is_held && !has_ended && !self.finished.contains_key(cluster)).then_some(lost)
     }
@@ -345,25 +346,26 @@ impl Facts {
             let Some(record) = upgrade.records.get(name) else {
                 return false;
             };
-            let Some(row) = record.row() else { return false };
-            let since = record.phases.last().map_or(sent, |(since, _)| *since);
+            let Some((row, told)) = record.row().zip(record.phases.last()) else {
+                return false;
+            };
             // A retry takes a failure back before its row says so.
             let is_retried = upgrade
                 .retried
-                .is_some_and(|retried| retried > since.min(record.sent));
+                .is_some_and(|retried| told.is_from_before(retried));
             row.phase == "Failed"
                 && !record.is_edited
                 && row.revision == work.revision
                 && !row.is_canary
                 && !row.has_left
                 && !row.steps.iter().any(|step| step.name == "PostAction")
-                && since < sent
+                && told.since < sent
                 && !is_retried
                 && *name != work.cluster
                 && self
                     .clusters
                     .get(name)
-                    .is_some_and(|cluster| cluster.is_there && cluster.changed < since)
+                    .is_some_and(|cluster| cluster.is_there && !told.is_from_before(cluster.changed))
         };
         Some((upgrade.records.keys().filter(|name| counts(name)).count(), budget))
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::clocks::{CLOCK_JUMPS, wall};
 use super::counts::contradiction;
 use super::facts::{Facts, Record, Running, Upgrade, holds_slot, text};
+use super::memory::Told;
 use super::rule::Rule;
 
 /// Conditions that are always there.
@@ -192,19 +193,20 @@ impl Facts {
     fn holders_by_row<'a>(&self, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
         let is_open = |(name, record): &(&String, &Record)| {
             let cluster = self.clusters.get(*name);
-            let was_away =
-                |since| cluster.is_some_and(|cluster| cluster.was_away() && cluster.changed > since);
+            let was_away = |told: &Told| {
+                cluster.is_some_and(|cluster| cluster.was_away() && told.is_from_before(cluster.changed))
+            };
             let known = [sent, sent.saturating_sub(UNTOLD)].map(|at| record.told_at(at));
             let known = known.into_iter().flatten();
-            let mut holding = known
-                .filter(|(_, phase)| holds_slot(phase))
-                .map(|(since, _)| *since);
+            let mut holding = known.filter(|told| holds_slot(&told.phase));
             let mut again = holding.clone();
-            let is_anew = |since| cluster.is_some_and(|cluster| cluster.registered > since);
+            let is_anew =
+                |told: &Told| cluster.is_some_and(|cluster| told.is_from_before(cluster.registered));
+            let is_asked_again =
+                |told: &Told| upgrade.has_ended_and_is_asked_again(name, told.known_at(), sent);
             let row = record.row().filter(|_| holding.any(was_away));
             row.is_some_and(|row| upgrade.has_ended(name, row, sent))
-                || again
-                    .any(|since| is_anew(since) || upgrade.has_ended_and_is_asked_again(name, since, sent))
+                || again.any(|told| is_anew(told) || is_asked_again(told))
         };
         let open = upgrade.records.iter().filter(is_open).map(|(name, _)| name);
         let dropped = upgrade.dropped.iter();

@@ -426,10 +426,8 @@ impl Facts {
             .and_then(|upgrade| upgrade.records.get(&work.cluster));
         let is_edited = record.is_some_and(|record| record.is_edited);
         // Whoever creates it by a row from before does not know yet that the cluster was away.
-        let row_since = record
-            .and_then(|record| record.phases.last())
-            .map(|(since, _)| *since);
-        let is_former = row_since.is_some_and(|since| since < changed);
+        let told = record.and_then(|record| record.phases.last());
+        let is_former = told.is_some_and(|told| told.is_from_before(changed));
         self.check(Rule::Once, !is_repeat || is_edited, || {
             format!(
                 "{} was created again for attempt {:?} {:?}",

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::super::facts::{Record, Row};
+use super::super::memory::Told;
 use super::*;
 use crate::actor::Role;
 
@@ -16,7 +17,7 @@ fn known(step: Step, code: u16, is_foreign: bool) -> Facts {
     };
     let record = Record {
         before: vec![row],
-        phases: vec![(SECOND, "Partial".to_owned())],
+        phases: vec![Told::at(SECOND, "Partial")],
         ..Record::default()
     };
     let there = Running {
@@ -68,6 +69,22 @@ fn a_creation_that_the_hub_rejects_blocks_its_cluster() {
         assert!(was_blocked(&facts, "r1"), "{code}");
         assert!(!was_blocked(&facts, "r2"), "{code}");
     }
+}
+
+#[test]
+fn a_row_that_arrives_late_does_not_tell_that_nothing_blocks_its_cluster_any_more() {
+    let may_begin_anew = |sent: u32| {
+        let mut facts = known(Step::Operators, 422, false);
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        let late = Told {
+            sent: SECOND * sent,
+            ..Told::at(SECOND * 60, "Partial")
+        };
+        upgrade.records.get_mut("c1").unwrap().phases.push(late);
+        was_blocked(&facts, "r1")
+    };
+    assert!(may_begin_anew(1));
+    assert!(!may_begin_anew(3), "it was sent after the creation");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn left(seconds: u64) -> Facts {
     facts.cluster("c1").is_there = true;
     let record = record(&mut facts);
     record.before = vec![row("Pending", "r2")];
-    record.phases = vec![(changed + Duration::from_secs(1), "Pending".to_owned())];
+    record.phases = vec![Told::at(changed + Duration::from_secs(1), "Pending")];
     record.superseded = BTreeSet::from([("r1".to_owned(), String::new())]);
     let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
     upgrade.selectors = vec![BTreeSet::from(["c1".to_owned()])];
@@ -109,6 +109,43 @@ fn a_row_that_a_cluster_got_late_when_it_was_just_back_is_written_again_long_aft
     facts.works.clear();
     facts.now = NOW + Duration::from_secs(10);
     assert!(!may_write(&mut facts, &[row("Failed", "r1")]));
+}
+
+#[test]
+fn a_row_that_was_sent_before_its_cluster_was_lost_says_nothing_of_the_next_life() {
+    let begun = |phase: &str, started: &str| {
+        let step = Step {
+            name: "PreAction".to_owned(),
+            started: started.to_owned(),
+            outcome: "Succeeded".to_owned(),
+            ..Step::default()
+        };
+        Row {
+            steps: vec![step],
+            ..row(phase, "r2")
+        }
+    };
+    // The cluster is back since 230 s, and that row arrives at 295 s.
+    let may_begin_anew = |sent: u64, is_repeated: bool| {
+        let mut facts = left(70);
+        facts.works.clear();
+        let record = record(&mut facts);
+        record.before = vec![begun("PreAction", "a")];
+        record.phases = vec![Told::at(Duration::from_secs(100), "PreAction")];
+        let mut write = |sent: u64, at: u64, row: Row| {
+            facts.now = Duration::from_secs(at);
+            facts.sender.as_mut().unwrap().at = Duration::from_secs(sent);
+            may_write(&mut facts, &[row])
+        };
+        assert!(write(sent, 295, begun("Initialized", "a")));
+        if is_repeated {
+            assert!(write(298, 298, begun("Initialized", "a")));
+        }
+        write(300, 300, begun("PreAction", "b"))
+    };
+    assert!(may_begin_anew(220, false));
+    assert!(!may_begin_anew(240, false), "it was sent after that");
+    assert!(!may_begin_anew(220, true), "it was sent once more");
 }
 
 #[test]

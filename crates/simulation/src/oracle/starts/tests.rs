@@ -1,12 +1,13 @@
 use super::*;
 use crate::oracle::facts::{After, End, Generation};
+use crate::oracle::memory::Told;
 
 const LOST: Duration = Duration::from_secs(10);
 const SENT: Duration = Duration::from_mins(5);
 
 /// What is known of a cluster that was lost while it was under way, and since when its row says which phase.
 fn lost(phases: &[(u64, &str)]) -> Upgrade {
-    let since = |(at, phase): &(u64, &str)| (Duration::from_secs(*at), (*phase).to_owned());
+    let since = |(at, phase): &(u64, &str)| Told::at(Duration::from_secs(*at), phase);
     let record = Record {
         before: vec![Row::default()],
         phases: phases.iter().map(since).collect(),

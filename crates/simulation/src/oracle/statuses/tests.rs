@@ -69,6 +69,25 @@ fn a_cluster_that_is_queued_again_before_any_row_told_of_its_start_counts_until_
 }
 
 #[test]
+fn a_row_from_before_its_cluster_was_registered_anew_counts_also_if_it_arrives_late() {
+    let may_count = |sent: u64, since: u64| {
+        let mut facts = edited("Partial");
+        facts.works.clear();
+        facts.cluster("c1").registered = EDIT;
+        let told = Told {
+            sent: Duration::from_secs(sent),
+            ..Told::at(Duration::from_secs(since), "Partial")
+        };
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.records.get_mut("c1").unwrap().phases = vec![told];
+        may_count_both(facts, 20)
+    };
+    assert!(may_count(50, 50));
+    assert!(may_count(50, 75), "it was sent before");
+    assert!(!may_count(65, 75), "it was sent since");
+}
+
+#[test]
 fn a_cluster_whose_end_is_told_or_that_no_edit_concerns_does_not_count() {
     assert!(!may_count_both(edited("PostAction"), 1));
     let mut facts = edited("Pending");

@@ -1,5 +1,6 @@
 use super::*;
 use crate::oracle::facts::{After, Generation, Step as RowStep, Upgrade};
+use crate::oracle::memory::Told;
 
 fn work(step: Step, revision: &str) -> Work {
     Work {
@@ -195,7 +196,7 @@ fn started_beside(lost: u64, record: Record) -> Vec<Rule> {
 #[test]
 fn a_cluster_that_is_under_way_by_a_row_alone_is_for_no_other_upgrade() {
     let record = |phases: &[(u64, &str)]| {
-        let since = |(at, phase): &(u64, &str)| (Duration::from_secs(*at), (*phase).to_owned());
+        let since = |(at, phase): &(u64, &str)| Told::at(Duration::from_secs(*at), phase);
         Record {
             before: vec![Row::default()],
             phases: phases.iter().map(since).collect(),
@@ -215,4 +216,57 @@ fn a_cluster_that_is_under_way_by_a_row_alone_is_for_no_other_upgrade() {
         ..partial()
     };
     assert!(started_beside(10, edited).is_empty());
+}
+
+/// The cluster is back since 50 s, and its row arrived at 60 s.
+fn registered_anew(name: &str, sent: u64, phase: &str) -> Facts {
+    let mut facts = Facts {
+        now: Duration::from_secs(100),
+        ..Facts::default()
+    };
+    for name in ["c1", "c2"] {
+        facts.cluster(name).is_there = true;
+    }
+    facts.cluster(name).changed = Duration::from_secs(50);
+    let row = Row {
+        phase: phase.to_owned(),
+        revision: "r1".to_owned(),
+        ..Row::default()
+    };
+    let told = Told {
+        sent: Duration::from_secs(sent),
+        ..Told::at(Duration::from_secs(60), phase)
+    };
+    let record = Record {
+        before: vec![row],
+        phases: vec![told],
+        ..Record::default()
+    };
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.records.insert(name.to_owned(), record);
+    upgrade.generations = vec![Generation {
+        max_concurrency: 1,
+        max_failures: Some(0),
+        ..Generation::default()
+    }];
+    facts
+}
+
+#[test]
+fn a_failure_from_before_its_cluster_was_registered_anew_does_not_count_although_its_row_arrives_late() {
+    let violated = |sent: u64| violated(registered_anew("c2", sent, "Failed"), &work(Step::Platform, "r1"));
+    assert!(violated(40).is_empty());
+    assert_eq!(violated(55), [Rule::Budget]);
+}
+
+#[test]
+fn a_work_that_is_created_by_a_late_row_counts_as_of_the_time_when_its_cluster_was_registered_anew() {
+    let created = |sent: u64| {
+        let mut facts = registered_anew("c1", sent, "Pending");
+        let work = work(Step::Platform, "r1");
+        facts.created(&work);
+        facts.created[&work.key()].at
+    };
+    assert_eq!(created(40), Duration::from_secs(50));
+    assert_eq!(created(55), Duration::from_secs(100));
 }
