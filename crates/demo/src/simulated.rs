@@ -140,7 +140,8 @@ impl SimulatedHub {
         };
         let service = ServiceExt::<Request<Body>>::map_response(service, count);
         let client = Client::new(service, CONTROLLER_NAMESPACE);
-        let flags = Flags::try_parse_from(["mcu-controller"])?;
+        // The simulated hub enforces no admission policies.
+        let flags = Flags::try_parse_from(["mcu-controller", "--require-admission-policies=false"])?;
         let sources = Sources::system();
         let metrics = Arc::new(Metrics::new());
         let shutdown = CancellationToken::new();
