@@ -170,7 +170,11 @@ mod tests {
     fn requests_of_other_users_are_left_out_and_half_a_line_waits() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut log = AuditLog::new(file.path(), &["us"]);
-        let all = [event("us", "patch", "ResponseComplete"), event("others", "get", "ResponseComplete")].concat();
+        let all = [
+            event("us", "patch", "ResponseComplete"),
+            event("others", "get", "ResponseComplete"),
+        ]
+        .concat();
         let (first, second) = all.split_at(all.len() - 10);
         file.as_file().write_all(first.as_bytes()).unwrap();
         let found = log.read().unwrap();
@@ -188,7 +192,11 @@ mod tests {
     fn a_watch_counts_once_and_at_its_beginning() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut log = AuditLog::new(file.path(), &["us"]);
-        let both = [event("us", "watch", "ResponseStarted"), event("us", "watch", "ResponseComplete")].concat();
+        let both = [
+            event("us", "watch", "ResponseStarted"),
+            event("us", "watch", "ResponseComplete"),
+        ]
+        .concat();
         file.as_file().write_all(both.as_bytes()).unwrap();
         assert_eq!(log.read().unwrap().len(), 1);
     }

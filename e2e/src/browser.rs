@@ -1,14 +1,18 @@
-//! A headless browser of one test, driven over WebDriver.
+//! A headless browser of one test, driven over WebDriver (<https://www.w3.org/TR/webdriver2/>).
+//!
+//! The six commands that the tests need are requests of a few lines. The client crates would bring a licence that we do not take, or
+//! change how `serde_json` orders keys in all tests.
 
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use repository::browser::BrowserPrograms;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use thirtyfour::prelude::{ChromiumLikeCapabilities as _, DesiredCapabilities, WebDriver};
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
@@ -17,11 +21,24 @@ use crate::WAIT_TIMEOUT;
 /// Between two looks at the page.
 const POLL: Duration = Duration::from_millis(20);
 
+/// Keys as WebDriver writes them.
+pub mod key {
+    /// Left arrow.
+    pub const LEFT: &str = "\u{e012}";
+    /// Right arrow.
+    pub const RIGHT: &str = "\u{e014}";
+    /// Enter.
+    pub const ENTER: &str = "\u{e007}";
+    /// Escape.
+    pub const ESCAPE: &str = "\u{e00c}";
+}
+
 /// A browser with one window. Both it and its WebDriver server end with the value.
 #[derive(Debug)]
 pub struct Browser {
-    /// The window.
-    pub driver: WebDriver,
+    client: reqwest::Client,
+    /// The address of the session at the server.
+    session: String,
     _server: Child,
 }
 
@@ -41,23 +58,78 @@ impl Browser {
             .spawn()
             .context("the WebDriver server does not start")?;
         let port = port(&mut server).await?;
-        let mut wanted = DesiredCapabilities::chrome();
-        wanted.set_binary(&programs.browser.to_string_lossy())?;
-        // Root, as which CI may run, cannot use the sandbox; containers have a small /dev/shm.
-        for flag in [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-        ] {
-            wanted.add_arg(flag)?;
-        }
-        wanted.add_arg(&format!("--window-size={width},{height}"))?;
-        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await?;
+        let options = json!({
+            "binary": programs.browser.to_string_lossy(),
+            // Root, as which CI may run, cannot use the sandbox; containers have a small /dev/shm.
+            "args": [
+                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                format!("--window-size={width},{height}"),
+            ],
+        });
+        let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
+        let client = reqwest::Client::new();
+        let sessions = format!("http://127.0.0.1:{port}/session");
+        let answer = value(client.post(&sessions).json(&wanted)).await?;
+        let id = answer["sessionId"].as_str().context("a session without an ID")?;
         Ok(Self {
-            driver,
+            session: format!("{sessions}/{id}"),
+            client,
             _server: server,
         })
+    }
+
+    async fn post(&self, command: &str, body: Value) -> Result<Value> {
+        value(
+            self.client
+                .post(format!("{}/{command}", self.session))
+                .json(&body),
+        )
+        .await
+    }
+
+    /// Opens an address, and waits until it is loaded.
+    ///
+    /// # Errors
+    /// The address cannot be opened.
+    pub async fn open(&self, address: &str) -> Result<()> {
+        self.post("url", json!({"url": address})).await.map(drop)
+    }
+
+    /// Loads the page again.
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    pub async fn reload(&self) -> Result<()> {
+        self.post("refresh", json!({})).await.map(drop)
+    }
+
+    /// Presses and releases a key where the focus is; see [`key`].
+    ///
+    /// # Errors
+    /// The browser refuses.
+    pub async fn press(&self, key: &str) -> Result<()> {
+        let strokes = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": strokes});
+        self.post("actions", json!({"actions": [keyboard]}))
+            .await
+            .map(drop)
+    }
+
+    /// Clicks, as a person would, on the first element that a CSS selector finds.
+    ///
+    /// # Errors
+    /// There is none, or something is in front of it.
+    pub async fn click(&self, selector: &str) -> Result<()> {
+        let found = self
+            .post("element", json!({"using": "css selector", "value": selector}))
+            .await?;
+        let id = found
+            .as_object()
+            .and_then(|element| element.values().next()?.as_str());
+        let id = id.with_context(|| format!("{selector} is no element"))?;
+        self.post(&format!("element/{id}/click"), json!({}))
+            .await
+            .map(drop)
     }
 
     /// What a script returns.
@@ -65,9 +137,12 @@ impl Browser {
     /// # Errors
     /// The script throws, or its value has another shape.
     pub async fn run<T: DeserializeOwned>(&self, script: &str) -> Result<T> {
-        let returned = self.driver.execute(script, Vec::<Value>::new()).await;
-        let returned = returned.with_context(|| script.to_owned())?;
-        Ok(serde_json::from_value(returned.json().clone())?)
+        let returned = self
+            .post("execute/sync", json!({"script": script, "args": []}))
+            .await;
+        Ok(serde_json::from_value(
+            returned.with_context(|| script.to_owned())?,
+        )?)
     }
 
     /// Waits until an expression is true.
@@ -94,7 +169,9 @@ impl Browser {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        std::fs::write(path, self.driver.screenshot_as_png().await?)?;
+        let picture = value(self.client.get(format!("{}/screenshot", self.session))).await?;
+        let picture = picture.as_str().context("a picture that is no text")?;
+        std::fs::write(path, BASE64.decode(picture)?)?;
         Ok(())
     }
 
@@ -103,8 +180,20 @@ impl Browser {
     /// # Errors
     /// The browser does not answer.
     pub async fn quit(self) -> Result<()> {
-        Ok(self.driver.quit().await?)
+        value(self.client.delete(&self.session)).await.map(drop)
     }
+}
+
+/// The value of an answer.
+async fn value(request: reqwest::RequestBuilder) -> Result<Value> {
+    let response = request.send().await?;
+    let status = response.status();
+    let mut answer: Value = response.json().await?;
+    let value = answer["value"].take();
+    if !status.is_success() {
+        bail!("WebDriver: {status}: {}", value["message"]);
+    }
+    Ok(value)
 }
 
 /// The port that the server says it listens on.

@@ -134,7 +134,7 @@ async fn measure(
     browser: &Browser,
     (address, pid): (&str, u32),
 ) -> Result<Report> {
-    browser.driver.goto(address).await?;
+    browser.open(address).await?;
     let painted = "performance.getEntriesByName('fleet-painted')";
     browser.wait(&format!("{painted}.length")).await?;
     let first_paint_ms = browser.run(&format!("return {painted}[0].startTime")).await?;

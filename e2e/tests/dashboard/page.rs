@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use e2e::Browser;
+use e2e::browser::key;
 use repository::browser;
 use serde_json::{Value, json};
-use thirtyfour::prelude::{By, Key};
 
 use crate::Running;
 
@@ -16,17 +16,11 @@ pub(crate) async fn open(running: &Running) -> Result<Option<Browser>> {
         return Ok(None);
     };
     let browser = Browser::start(&programs, WINDOW).await?;
-    browser.driver.goto(running.url()).await?;
+    browser.open(&running.url()).await?;
     browser
         .wait("performance.getEntriesByName('fleet-painted').length")
         .await?;
     Ok(Some(browser))
-}
-
-/// Presses a key where the focus is.
-async fn press(browser: &Browser, key: Key) {
-    let focused = browser.driver.active_element().await.unwrap();
-    focused.send_keys(key).await.unwrap();
 }
 
 #[tokio::test]
@@ -67,19 +61,19 @@ async fn keys_alone_reach_a_cluster_and_its_story_and_lead_back() {
         .run::<Value>("document.querySelector('#map').focus()")
         .await
         .unwrap();
-    press(&browser, Key::Right).await;
-    press(&browser, Key::Right).await;
-    press(&browser, Key::Left).await;
+    browser.press(key::RIGHT).await.unwrap();
+    browser.press(key::RIGHT).await.unwrap();
+    browser.press(key::LEFT).await.unwrap();
     let cell =
         "document.querySelector('#' + document.querySelector('#map').getAttribute('aria-activedescendant'))";
     let text: String = browser.run(&format!("return {cell}.textContent")).await.unwrap();
     assert!(text.starts_with("edge-00001, "), "{text}");
-    press(&browser, Key::Enter).await;
+    browser.press(key::ENTER).await.unwrap();
     browser
         .wait("document.activeElement.id === 'story-title' && document.activeElement.textContent === 'edge-00001'")
         .await
         .unwrap();
-    press(&browser, Key::Escape).await;
+    browser.press(key::ESCAPE).await.unwrap();
     browser.wait("document.activeElement.id === 'map'").await.unwrap();
     browser.quit().await.unwrap();
 }
@@ -122,15 +116,14 @@ async fn the_token_leaves_the_address_and_a_page_without_it_shows_nothing() {
     };
     let address: String = browser.run("return location.href").await.unwrap();
     assert!(!address.contains(&running.token), "{address}");
-    browser.driver.refresh().await.unwrap();
+    browser.reload().await.unwrap();
     browser
         .wait("document.querySelector('#title').textContent")
         .await
         .unwrap();
     browser.run::<Value>("sessionStorage.clear()").await.unwrap();
     browser
-        .driver
-        .goto(format!("http://{}/", running.address))
+        .open(&format!("http://{}/", running.address))
         .await
         .unwrap();
     browser
@@ -156,8 +149,7 @@ async fn an_action_is_asked_for_before_it_is_done() {
         .wait("document.querySelector('#actions button')")
         .await
         .unwrap();
-    let pause = browser.driver.find(By::Css("#actions button")).await.unwrap();
-    pause.click().await.unwrap();
+    browser.click("#actions button").await.unwrap();
     browser
         .wait("document.querySelector('dialog').open")
         .await
@@ -168,14 +160,7 @@ async fn an_action_is_asked_for_before_it_is_done() {
         .await
         .unwrap();
     assert_eq!(question, "Pause upgrades/spring?");
-    browser
-        .driver
-        .find(By::Css("dialog .primary"))
-        .await
-        .unwrap()
-        .click()
-        .await
-        .unwrap();
+    browser.click("dialog .primary").await.unwrap();
     browser
         .wait("document.querySelector('#actions').textContent.includes('Resume')")
         .await
@@ -213,16 +198,16 @@ async fn a_filter_by_phase_is_told_and_limits_the_table() {
         .run::<Value>("document.querySelector('#clusters').open = true")
         .await
         .unwrap();
-    let failed = browser
-        .driver
-        .find(By::XPath("//div[@id='legend']/button[contains(., 'Failed')]"))
+    let failed = "[...document.querySelectorAll('#legend > button')].find((button) => button.textContent.includes('Failed'))";
+    browser
+        .run::<Value>(&format!("{failed}.id = 'of-failed'"))
         .await
         .unwrap();
-    failed.click().await.unwrap();
-    assert_eq!(
-        failed.attr("aria-pressed").await.unwrap().as_deref(),
-        Some("true")
-    );
+    browser.click("#of-failed").await.unwrap();
+    browser
+        .wait(&format!("{failed}.getAttribute('aria-pressed') === 'true'"))
+        .await
+        .unwrap();
     browser
         .wait("document.querySelector('#found').textContent.includes('found')")
         .await

@@ -33,9 +33,13 @@ struct Controller {
 impl Controller {
     fn start(hub: &Hub, leadership: Handle, args: &[&str]) -> Controller {
         let client = hub.client();
-        let args = ["mcu-controller", "--require-set-bindings=false"]
-            .iter()
-            .chain(args);
+        let args = [
+            "mcu-controller",
+            "--require-set-bindings=false",
+            "--require-admission-policies=false",
+        ]
+        .iter()
+        .chain(args);
         let flags = Flags::try_parse_from(args).unwrap();
         let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::new()));
         let shutdown = CancellationToken::new();
