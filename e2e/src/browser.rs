@@ -1,4 +1,4 @@
-//! A headless browser of one test, driven over WebDriver (<https://www.w3.org/TR/webdriver2/>).
+//! A headless browser of one test, driven over `WebDriver` (<https://www.w3.org/TR/webdriver2/>).
 //!
 //! The six commands that the tests need are requests of a few lines. The client crates would bring a licence that we do not take, or
 //! change how `serde_json` orders keys in all tests.
@@ -21,7 +21,7 @@ use crate::WAIT_TIMEOUT;
 /// Between two looks at the page.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Keys as WebDriver writes them.
+/// Keys as `WebDriver` writes them.
 pub mod key {
     /// Left arrow.
     pub const LEFT: &str = "\u{e012}";
@@ -33,7 +33,7 @@ pub mod key {
     pub const ESCAPE: &str = "\u{e00c}";
 }
 
-/// A browser with one window. Both it and its WebDriver server end with the value.
+/// A browser with one window. Both it and its `WebDriver` server end with the value.
 #[derive(Debug)]
 pub struct Browser {
     client: reqwest::Client,

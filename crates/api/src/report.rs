@@ -21,6 +21,7 @@ pub const MAX_ROWS: usize = 250;
 
 /// The rows of one shard.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[expect(clippy::duplicated_attributes, reason = "columns of the same type")]
 #[kube(
     group = "cluster.open-cluster-management.io",
     version = "v1beta1",

@@ -46,7 +46,7 @@ const INTERRUPTED: u8 = 130;
 ///
 /// The hub is simulated, too: an API server in memory with a scheduler of Placements. The controller and kubectl mcu are the real
 /// ones. With --real-hub the hub is etcd, kube-apiserver and OCM's placement controller, which are downloaded or built at first.
-/// NO_COLOR turns colours off.
+/// `NO_COLOR` turns colours off.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cargo xtask demo", bin_name = "cargo xtask demo", version)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -133,9 +133,9 @@ async fn run(args: &DemoArgs) -> Result<ExitCode> {
 
 async fn show(args: &DemoArgs) -> Result<Option<Kept>> {
     if args.real_hub {
-        real::show(args).await
+        Box::pin(real::show(args)).await
     } else {
-        simulated::show(args).await
+        Box::pin(simulated::show(args)).await
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn show(args: &DemoArgs) -> Result<Option<Kept>> {
         },
         log: hub.dir().join(format!("{CONTROLLER}.log")),
     };
-    let ended = story::run(&mut narrator, &stage).await;
+    let ended = Box::pin(story::run(&mut narrator, &stage)).await;
     let shown = ended.and_then(|end| {
         let requests = requests(&hub)?;
         Ok(Summary::new(

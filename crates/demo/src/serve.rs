@@ -46,7 +46,7 @@ pub async fn run(args: &ServeArgs) -> Result<ExitCode> {
     }
     hub.start_agents(Pace::scaled(PACE.0, PACE.1)).await?;
     if !args.no_controller {
-        hub.start_controller().await?;
+        hub.start_controller()?;
     }
     // Whoever waits for the file must not find a part of it.
     let partial = args.kubeconfig.with_extension("partial");

@@ -118,7 +118,7 @@ impl SimulatedHub {
         self.tasks.spawn(async move {
             // They stop when they are dropped.
             let _agents = agents;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         Ok(())
     }
@@ -127,7 +127,7 @@ impl SimulatedHub {
     ///
     /// # Errors
     /// Its namespace cannot be created, or its flags contradict each other.
-    pub async fn start_controller(&mut self) -> Result<()> {
+    pub fn start_controller(&mut self) -> Result<()> {
         let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONTROLLER_NAMESPACE}});
         self.hub
             .create("", "namespaces", &namespace)
@@ -201,7 +201,7 @@ pub(super) async fn show(args: &DemoArgs) -> Result<Option<Kept>> {
     story::set_fault(hub.client(), &fixtures.refusing, Some(REFUSAL)).await?;
     hub.start_agents(Pace::scaled(TIME_SCALE, UPDATE)).await?;
     narrator.say(&fixtures.introduction());
-    hub.start_controller().await?;
+    hub.start_controller()?;
     narrator.say("mcu-controller, the real one, runs in this process, too");
     let stage = Stage {
         client: hub.client().clone(),
@@ -211,7 +211,7 @@ pub(super) async fn show(args: &DemoArgs) -> Result<Option<Kept>> {
         },
         log,
     };
-    let ended = story::run(&mut narrator, &stage).await;
+    let ended = Box::pin(story::run(&mut narrator, &stage)).await;
     let shown = ended.map(|end| Summary::new("simulated in memory", &stage.fixtures, &end, hub.requests()));
     if !args.keep {
         super::finish(args, &shown?)?;

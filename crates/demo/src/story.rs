@@ -63,7 +63,7 @@ pub struct End {
 
 /// Upgrades the fleet to its end.
 pub(super) async fn run(narrator: &mut Narrator, stage: &Stage) -> Result<End> {
-    upgrade(narrator, stage).await.with_context(|| {
+    Box::pin(upgrade(narrator, stage)).await.with_context(|| {
         let log = std::fs::read(&stage.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
@@ -85,7 +85,7 @@ async fn upgrade(narrator: &mut Narrator, stage: &Stage) -> Result<End> {
         fixtures.canaries.join(", ")
     ));
     let until_stalled = async |narrator: &mut Narrator| until_stalled(narrator, client, fixtures).await;
-    let stalled = stage.picture.beside(narrator, until_stalled).await?;
+    let stalled = Box::pin(stage.picture.beside(narrator, until_stalled)).await?;
     let causes = causes(&stalled, fixtures)?;
     let text: Vec<String> = causes
         .iter()
@@ -106,7 +106,7 @@ async fn upgrade(narrator: &mut Narrator, stage: &Stage) -> Result<End> {
     retry(client).await?;
     until_moving(client).await?;
     let until_complete = async |_: &mut Narrator| until_complete(client).await;
-    let last = stage.picture.beside(narrator, until_complete).await?;
+    let last = Box::pin(stage.picture.beside(narrator, until_complete)).await?;
     let seconds = begun.elapsed().as_secs_f64();
     check_end(client, fixtures, &last, &uid.unwrap_or_default()).await?;
     narrator.say("Complete: every cluster, post-actions included");

@@ -199,13 +199,7 @@ async fn outcome(client: &Client) -> BTreeMap<String, Value> {
         for placement in placements.list(&ListParams::default()).await.unwrap() {
             let name = placement.name_any();
             let of_it = ListParams::default().labels(&format!("{PLACEMENT_LABEL}={name}"));
-            let decided: Vec<Value> = decisions
-                .list(&of_it)
-                .await
-                .unwrap()
-                .into_iter()
-                .map(told)
-                .collect();
+            let decided: Vec<Value> = decisions.list(&of_it).await.unwrap().iter().map(told).collect();
             let status = &placement.data["status"];
             let conditions: BTreeMap<&str, [&Value; 2]> = status["conditions"]
                 .as_array()
@@ -226,7 +220,7 @@ async fn outcome(client: &Client) -> BTreeMap<String, Value> {
 }
 
 /// Of a decision, what does not differ from run to run.
-fn told(decision: DynamicObject) -> Value {
+fn told(decision: &DynamicObject) -> Value {
     let owners: Vec<String> = decision
         .owner_references()
         .iter()

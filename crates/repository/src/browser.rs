@@ -1,4 +1,4 @@
-//! The browser of tests: Chromium with its WebDriver server, from `PATH`.
+//! The browser of tests: Chromium with its `WebDriver` server, from `PATH`.
 //!
 //! Debian has them as the packages `chromium` and `chromium-driver`. Tests that need them are skipped where they are missing.
 
@@ -6,15 +6,15 @@ use std::path::PathBuf;
 
 /// Names under which the browser is installed.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-/// The WebDriver server of the same release.
+/// The `WebDriver` server of the same release.
 const DRIVER: &str = "chromedriver";
 
-/// A browser and its WebDriver server.
+/// A browser and its `WebDriver` server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrowserPrograms {
     /// The browser.
     pub browser: PathBuf,
-    /// The WebDriver server.
+    /// The `WebDriver` server.
     pub driver: PathBuf,
 }
 

@@ -1,5 +1,7 @@
 //! The dashboard of `kubectl mcu`: its server, and its page in a real browser, before a simulated hub.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod page;
 mod pictures;
 mod server;

@@ -6,6 +6,7 @@
 //! host, whatever its port. The names in Host and Origin must be those of the loopback interface, so a name that an attacker
 //! points to it (DNS rebinding) reaches nothing.
 
+use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -66,7 +67,11 @@ impl Token {
             .secure_random
             .fill(&mut bytes)
             .map_err(|_| Failure::Other("the system gives no random bytes for the token".to_owned()))?;
-        Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        let mut text = String::with_capacity(2 * TOKEN_BYTES);
+        for byte in bytes {
+            let _ = write!(text, "{byte:02x}");
+        }
+        Ok(Token(text))
     }
 
     /// The token as text.

@@ -27,6 +27,7 @@ pub type Clusters = BTreeMap<Arc<str>, Arc<ClusterView>>;
 /// A ManagedCluster reduced to the fields that selection and eligibility use. If two views are equal, nothing
 /// relevant changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a cluster")]
 pub struct ClusterView {
     /// Name.
     pub name: Arc<str>,

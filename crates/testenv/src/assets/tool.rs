@@ -161,7 +161,6 @@ impl Tool {
     /// Linker flags: stripped, and with the version that `go build` of a module alone leaves out.
     pub(super) fn linker_flags(self, version: &Version) -> String {
         let stamp = match self {
-            Self::Etcd => String::new(),
             Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => {
                 let at = "k8s.io/component-base/version";
                 format!(
@@ -178,8 +177,8 @@ impl Tool {
             }
             Self::Registry => format!(" -X {}/version.version=v{version}", self.module()),
             Self::Helm => format!(" -X {}/internal/version.version=v{version}", self.module()),
-            // The first has no version to print, and krew's is for its own update.
-            Self::OperatorVerify | Self::Krew => String::new(),
+            // etcd has its version in the code, operator-verify prints none, and krew's is for its own update.
+            Self::Etcd | Self::OperatorVerify | Self::Krew => String::new(),
         };
         format!("-s -w{stamp}")
     }

@@ -235,7 +235,7 @@ fn registered_anew(name: &str, sent: u64, phase: &str) -> Facts {
     };
     let told = Told {
         sent: Duration::from_secs(sent),
-        ..Told::at(Duration::from_secs(60), phase)
+        ..Told::at(Duration::from_mins(1), phase)
     };
     let record = Record {
         before: vec![row],
