@@ -6,57 +6,21 @@ use std::collections::BTreeMap;
 
 use api::mcu::{CauseGroup, ClusterNote};
 use api::report::{Phase, ReportRow};
+use rollout::{Reason, Urgency};
 
 use crate::remedy::{self, Names};
 use crate::table::one_line;
 use crate::upgrade::Upgrade;
 
-/// What a group needs, in the order in which groups are listed. It is the order of the groups in the status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Urgency {
-    /// The cluster failed, or its pre-action did. Somebody must fix and retry it.
-    Failed,
-    /// The cluster does not go on before somebody removes what blocks it.
-    Blocked,
-    /// The cluster could start, but no cluster does before somebody acts.
-    Held,
-    /// A step does not get on. It may do so by itself.
-    Delayed,
-    /// The cluster cannot start now. It may be able to later.
-    Hindered,
-    /// The cluster waits for its turn.
-    Queued,
-}
-
-impl Urgency {
-    /// The urgency of a cluster; `None` if nothing needs to be explained.
-    #[must_use]
-    pub fn of(phase: Phase, reason: &str) -> Option<Urgency> {
-        let is_quiet = matches!(reason, "" | "Running" | "Soaking" | "Progressing" | "JobRunning");
-        match phase {
-            Phase::Failed | Phase::PreActionDegraded => Some(Urgency::Failed),
-            Phase::Blocked => Some(Urgency::Blocked),
-            Phase::PostAction if matches!(reason, "Conflict" | "WorkRefused") => Some(Urgency::Blocked),
-            Phase::PreAction
-            | Phase::Initialized
-            | Phase::Partial
-            | Phase::Operators
-            | Phase::Soaking
-            | Phase::PostAction => (!is_quiet).then_some(Urgency::Delayed),
-            Phase::Pending => match reason {
-                "" => None,
-                "WaitingForSlot" | "WaitingForCanaries" => Some(Urgency::Queued),
-                "CanaryFailed"
-                | "NoCanarySelected"
-                | "InvalidSpec"
-                | "Paused"
-                | "Restored"
-                | "MaxFailuresExceeded" => Some(Urgency::Held),
-                _ => Some(Urgency::Hindered),
-            },
-            Phase::Complete => None,
-        }
-    }
+/// The urgency of a cluster by its row; `None` if nothing needs to be explained. Rows of a step that gets on have a reason, too.
+#[must_use]
+pub fn urgency(phase: Phase, reason: &str) -> Option<Urgency> {
+    let reason = match reason {
+        "" => Reason::None,
+        text => Reason::parse(text).unwrap_or(Reason::Other),
+    };
+    let gets_on = matches!(reason, Reason::Progressing | Reason::JobRunning);
+    Urgency::of(phase, reason).filter(|urgency| !(gets_on && *urgency == Urgency::Delayed))
 }
 
 /// The groups of these rows, which are sorted by cluster: first those that need a human, and among these the largest first.
@@ -103,7 +67,7 @@ fn group<'a>(
 ) -> Vec<CauseGroup> {
     let mut found: BTreeMap<(Phase, &str), (Urgency, CauseGroup)> = BTreeMap::new();
     for (phase, reason, cluster, message) in clusters {
-        let Some(urgency) = Urgency::of(phase, reason) else {
+        let Some(urgency) = urgency(phase, reason) else {
             continue;
         };
         let (_, group) = found.entry((phase, reason)).or_insert_with(|| {

@@ -18,6 +18,8 @@ pub mod testing;
 
 #[cfg(test)]
 mod tests;
+mod urgency;
 
 pub use model::*;
 pub use planner::{is_newer, is_version, plan};
+pub use urgency::Urgency;

@@ -10,9 +10,9 @@ use api::text::cut;
 use api::time::from_chrono;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use resolve::origin::Completed;
-use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, StallReason};
+use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, StallReason, Urgency};
 
-use super::causes::{self, Urgency, reason_of};
+use super::causes::{self, reason_of};
 use super::conditions;
 use super::input::{PreviousStatus, Situation, StatusInput};
 use super::text::{self, plain};
@@ -175,7 +175,7 @@ fn notes(clusters: &[ClusterState]) -> (Vec<&ClusterState>, Vec<&ClusterState>) 
     let mut failed = Vec::new();
     let mut waiting: [Vec<&ClusterState>; 4] = Default::default();
     for state in clusters {
-        match Urgency::of(&state.record) {
+        match Urgency::of(state.record.phase, state.record.reason) {
             Some(Urgency::Failed) => failed.push(state),
             Some(urgency) => waiting[urgency.place()].push(state),
             None => {}

@@ -1,0 +1,65 @@
+//! How urgent the cause is for which a cluster failed or waits. The status and the plugin list causes in this order.
+
+use api::report::Phase;
+
+use crate::model::Reason;
+
+/// What a cause needs, in the order in which groups are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// The cluster failed, or its pre-action did. Somebody must fix and retry it.
+    Failed,
+    /// The cluster does not go on before somebody removes what blocks it.
+    Blocked,
+    /// The cluster could start, but no cluster does before somebody acts.
+    Held,
+    /// A step does not get on. It may do so by itself.
+    Delayed,
+    /// The cluster cannot start now. It may be able to later.
+    Hindered,
+    /// The cluster waits for its turn.
+    Queued,
+}
+
+impl Urgency {
+    /// The urgency of a cluster in this phase for this reason; `None` if nothing needs to be explained.
+    #[must_use]
+    pub fn of(phase: Phase, reason: Reason) -> Option<Urgency> {
+        let blockers = [Reason::Conflict, Reason::WorkRefused];
+        let is_quiet = matches!(reason, Reason::Running | Reason::None | Reason::Soaking);
+        match phase {
+            Phase::Failed | Phase::PreActionDegraded => Some(Urgency::Failed),
+            Phase::Blocked => Some(Urgency::Blocked),
+            Phase::PostAction if blockers.contains(&reason) => Some(Urgency::Blocked),
+            Phase::PreAction
+            | Phase::Initialized
+            | Phase::Partial
+            | Phase::Operators
+            | Phase::PostAction
+            | Phase::Soaking => (!is_quiet).then_some(Urgency::Delayed),
+            Phase::Pending => match reason {
+                Reason::None => None,
+                Reason::WaitingForSlot | Reason::WaitingForCanaries => Some(Urgency::Queued),
+                Reason::CanaryFailed
+                | Reason::NoCanarySelected
+                | Reason::InvalidSpec
+                | Reason::Paused
+                | Reason::Restored
+                | Reason::MaxFailuresExceeded => Some(Urgency::Held),
+                _ => Some(Urgency::Hindered),
+            },
+            Phase::Complete => None,
+        }
+    }
+
+    /// Place in the list of waiting clusters. Those that only wait for others come last.
+    #[must_use]
+    pub const fn place(self) -> usize {
+        match self {
+            Urgency::Failed | Urgency::Blocked => 0,
+            Urgency::Delayed => 1,
+            Urgency::Hindered => 2,
+            Urgency::Held | Urgency::Queued => 3,
+        }
+    }
+}
