@@ -5,7 +5,7 @@
 
 use api::conditions;
 use api::lenient::Lenient;
-use api::mcu::ManagedClustersUpgradeStatus;
+use api::mcu::{ClustersSummary, ManagedClustersUpgradeStatus};
 use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID};
 use api::time::{parse_rfc3339, to_chrono};
 use chrono::{DateTime, Utc};
@@ -169,6 +169,15 @@ impl Upgrade {
     pub fn is(&self, type_: &str) -> bool {
         self.condition(type_)
             .is_some_and(|condition| condition.status == "True")
+    }
+
+    /// The counts of the status; zero without one.
+    #[must_use]
+    pub fn counts(&self) -> ClustersSummary {
+        let status = self.status.as_ref();
+        status
+            .and_then(|status| status.clusters_summery)
+            .unwrap_or_default()
     }
 
     /// The state in one word. It is `Deleting`, `<unreadable>` or `<unknown>` if the status does not contain it.

@@ -3,7 +3,7 @@
 //! The texts come from clusters and from authors. The page writes them as text only, never as markup.
 
 use api::conditions;
-use api::mcu::{CauseGroup, ClustersSummary};
+use api::mcu::CauseGroup;
 use api::report::{Phase, ReportRow};
 use api::text::cut;
 use api::time::to_rfc3339;
@@ -49,7 +49,7 @@ pub fn upgrades(all: &Upgrades) -> Value {
         .iter()
         .take(MAX_UPGRADES)
         .map(|upgrade| {
-            let counts = counts(upgrade);
+            let counts = upgrade.counts();
             json!({
                 "namespace": name(&upgrade.namespace),
                 "name": name(&upgrade.name),
@@ -60,13 +60,6 @@ pub fn upgrades(all: &Upgrades) -> Value {
         })
         .collect();
     json!({"upgrades": shown, "more": sorted.len().saturating_sub(MAX_UPGRADES)})
-}
-
-fn counts(upgrade: &Upgrade) -> ClustersSummary {
-    let status = upgrade.status.as_ref();
-    status
-        .and_then(|status| status.clusters_summery)
-        .unwrap_or_default()
 }
 
 /// The upgrade that the page shows.

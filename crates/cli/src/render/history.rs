@@ -56,11 +56,7 @@ pub fn upgrades(
 
 fn entry(upgrade: &Upgrade) -> Value {
     let (started, completed) = span(upgrade);
-    let counts = upgrade
-        .status
-        .as_ref()
-        .and_then(|status| status.clusters_summery)
-        .unwrap_or_default();
+    let counts = upgrade.counts();
     json!({
         "namespace": upgrade.namespace,
         "name": upgrade.name,
@@ -91,11 +87,7 @@ fn table(sorted: &[&Upgrade], namespaces: bool, now: DateTime<Utc>, paint: Paint
     let mut table = Table::new(&columns[skipped..]);
     for upgrade in sorted {
         let (started, completed) = span(upgrade);
-        let counts = upgrade
-            .status
-            .as_ref()
-            .and_then(|status| status.clusters_summery)
-            .unwrap_or_default();
+        let counts = upgrade.counts();
         let length = started.map_or_else(
             || "<none>".to_owned(),
             |started| age::human(completed.unwrap_or(now) - started),
