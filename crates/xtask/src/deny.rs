@@ -40,8 +40,10 @@ fn tool(cache: &Path) -> Result<PathBuf> {
     }
     eprintln!("installing cargo-deny {VERSION} into {}", home.display());
     let status = cargo()
-        .args(["install", "--locked", "cargo-deny", "--version", VERSION, "--root"])
+        // Not optimised: it works for seconds, and is built for minutes.
+        .args(["install", "--locked", "--debug", "cargo-deny", "--version", VERSION, "--root"])
         .arg(&home)
+        .env("CARGO_PROFILE_DEV_DEBUG", "false")
         // Not in this workspace: it has its own dependencies.
         .current_dir(cache)
         .env_remove("CARGO_TARGET_DIR")

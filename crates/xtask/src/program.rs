@@ -20,6 +20,9 @@ pub fn start(name: &str, profile: Profile, arguments: &[OsString]) -> Result<Exi
             eprintln!("building everything in release mode, as measured times are those of release builds");
         }
         Profile::Quick(_) => eprintln!("building {name}; the first time takes some minutes"),
+        Profile::Sweep => {
+            eprintln!("building the simulation, optimised as a whole: the first time takes ten minutes")
+        }
         Profile::Dev | Profile::Simulation => {}
     }
     let status = Command::new(Programs::build(profile)?.path(name))

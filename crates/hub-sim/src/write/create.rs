@@ -79,14 +79,14 @@ impl Writer<'_> {
         if let Some(have) = self.state.collection(self.id).get(&at) {
             return Err(ApiError::already_exists(&self.kind, &name, have.is_deleting));
         }
+        // A real server encodes and decodes what it stores or would store, which adds the default of the status.
+        self.kind.schema.fill_defaults(&mut object);
         let object = if self.options.dry_run {
             // Nothing is stored, so nothing replaces the revision that was sent.
             let sent = revision.as_ref().and_then(Value::as_str);
             let revision = sent.and_then(|text| text.parse().ok()).unwrap_or(0);
             Arc::new(Object::new(at, object, managers, revision))
         } else {
-            // The server adds the default of a status when it reads the object from its storage.
-            self.kind.schema.fill_defaults(&mut object);
             self.put(at, object, managers)?
         };
         Ok(Written {

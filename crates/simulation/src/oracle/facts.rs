@@ -10,6 +10,7 @@ use serde_json::Value;
 
 pub(super) use super::memory::Version;
 use super::memory::{Refusals, Reported, Straggler, Told, Withdrawn};
+use super::row::Row;
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
@@ -66,42 +67,6 @@ pub(super) struct Generation {
 pub(super) struct After {
     pub operators: bool,
     pub action: bool,
-}
-
-/// A row of a report.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Row {
-    pub phase: String,
-    pub reason: String,
-    pub revision: String,
-    pub retry: String,
-    pub from: String,
-    pub to: String,
-    pub is_canary: bool,
-    pub has_left: bool,
-    /// The older build cannot read it.
-    pub is_newer: bool,
-    pub steps: Vec<Step>,
-}
-
-/// Whether a phase holds a slot.
-pub(super) fn holds_slot(phase: &str) -> bool {
-    matches!(phase, "PreAction" | "Initialized" | "Partial" | "Operators")
-}
-
-impl Row {
-    pub fn is_under_way(&self) -> bool {
-        holds_slot(&self.phase)
-    }
-}
-
-/// A step of a row.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Step {
-    pub name: String,
-    pub started: String,
-    pub finished: String,
-    pub outcome: String,
 }
 
 /// What is known of a cluster's rows in one upgrade.

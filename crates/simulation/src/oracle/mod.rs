@@ -8,6 +8,7 @@ mod facts;
 mod memory;
 mod objects;
 mod requests;
+mod row;
 mod rows;
 mod rule;
 mod starts;

@@ -10,114 +10,16 @@ use hub_sim::{Change, ChangeKind};
 use serde_json::Value;
 
 use super::clocks::wall;
-use super::facts::{Cluster, DEAF, Facts, Record, Row, Step, Upgrade, Version, label, text, version};
+use super::facts::{Cluster, DEAF, Facts, Record, Upgrade, Version, label, text};
 use super::memory::Told;
+use super::row::{Row, steps};
 use super::rule::Rule;
 use crate::actor::Sender;
-use crate::words;
 
 /// A row is written soon after the start that it tells of.
 const PASS: Duration = Duration::from_secs(10);
 /// An end that agents report is recorded within this time: rejected rows are tried again after five minutes.
 const RECORDED: Duration = Duration::from_secs(400);
-
-impl Row {
-    fn of(value: &Value) -> Self {
-        let steps = value.get("steps").and_then(Value::as_array);
-        let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or_default();
-        let texts = ["/phase", "/reason"].map(|pointer| text(value, pointer));
-        let names = steps.into_iter().flatten().map(|step| text(step, "/name"));
-        Self {
-            phase: words::old(text(value, "/phase")).to_owned(),
-            reason: words::old(text(value, "/reason")).to_owned(),
-            revision: text(value, "/revision").to_owned(),
-            retry: text(value, "/retry").to_owned(),
-            from: text(value, "/fromVersion").to_owned(),
-            to: text(value, "/toVersion").to_owned(),
-            is_canary: flag("canary"),
-            has_left: flag("leftSelection"),
-            is_newer: texts.into_iter().chain(names).any(words::is_newer),
-            steps: steps
-                .into_iter()
-                .flatten()
-                .map(|step| Step {
-                    name: words::old(text(step, "/name")).to_owned(),
-                    started: text(step, "/startedAt").to_owned(),
-                    finished: text(step, "/finishedAt").to_owned(),
-                    outcome: text(step, "/outcome").to_owned(),
-                })
-                .collect(),
-        }
-    }
-
-    pub(super) fn attempt(&self) -> (String, String) {
-        (self.revision.clone(), self.retry.clone())
-    }
-
-    pub(super) fn step(&self, name: &str) -> Option<&Step> {
-        self.steps.iter().find(|step| step.name == name)
-    }
-
-    /// Whether the row says that the update has not ended. A cluster stays Partial after that end, until the work of its next step
-    /// is there.
-    pub(super) fn is_updating(&self) -> bool {
-        let step = self.step("Platform");
-        let has_ended = step.is_some_and(|step| step.outcome == "Succeeded");
-        matches!(self.phase.as_str(), "Initialized" | "Partial") && !has_ended
-    }
-
-    /// The versions before and after the update, if the row says that it succeeded.
-    pub(super) fn update(&self) -> Option<(Version, Version)> {
-        let step = self.step("Platform").filter(|step| step.outcome == "Succeeded");
-        step.and_then(|_| Some((version(&self.from)?, version(&self.to)?)))
-    }
-
-    /// Why this row cannot follow another one, if it cannot. `begun`: the steps whose works were created. `was_blocked`: the
-    /// controller has sent a row between them that said Blocked, and the hub has refused it, or a status that said so, or a
-    /// creation that blocked the cluster.
-    fn contradicts(&self, before: &Row, begun: &[&str], was_blocked: bool) -> Option<String> {
-        if self.attempt() != before.attempt() {
-            return None;
-        }
-        let has_checked = before.step("PostAction").is_some();
-        match before.phase.as_str() {
-            "Complete" if self.phase != "Complete" => return Some(format!("Complete became {}", self.phase)),
-            "Failed" if self.phase != "Failed" && !has_checked => {
-                return Some(format!("Failed became {}", self.phase));
-            }
-            _ => {}
-        }
-        for step in &before.steps {
-            // A cluster that is blocked before the end of a step begins that step anew.
-            if was_blocked && step.outcome.is_empty() {
-                continue;
-            }
-            let Some(now) = self.step(&step.name) else {
-                // Somebody else's work was in its place, so it had never begun.
-                if self.phase == "Blocked" && step.outcome.is_empty() {
-                    continue;
-                }
-                return Some(format!("step {} is gone", step.name));
-            };
-            // Somebody else's work was in its place at the first time.
-            let is_begun = !step.outcome.is_empty() || begun.contains(&step.name.as_str());
-            if now.started != step.started && is_begun {
-                return Some(format!(
-                    "step {} began at {} and now at {}",
-                    step.name, step.started, now.started
-                ));
-            }
-            let may_recover = matches!(step.name.as_str(), "PreAction" | "PostAction");
-            if step.outcome == "Succeeded" && now.outcome != step.outcome && !may_recover {
-                return Some(format!(
-                    "step {} had succeeded and now says {:?}",
-                    step.name, now.outcome
-                ));
-            }
-        }
-        None
-    }
-}
 
 impl Record {
     /// Why a row cannot follow, if it cannot.
@@ -415,10 +317,8 @@ impl Facts {
             uid == owner && cluster == name && created.at + PASS < self.now
         });
         let works: Vec<_> = works.map(|((_, _, work, ..), _)| work).collect();
-        let is_begun = |(step, _): &(api::names::Step, &str)| works.contains(&&step.work_name(name));
-        let names = ["PreAction", "Platform", "Operators", "PostAction"];
-        let steps = api::names::Step::ALL.into_iter().zip(names);
-        steps.filter(is_begun).map(|(_, name)| name).collect()
+        let is_begun = |(step, _): &(WorkStep, &str)| works.contains(&&step.work_name(name));
+        steps().filter(is_begun).map(|(_, name)| name).collect()
     }
 
     fn record(&mut self, owner: &str, name: &str) -> Option<&mut Record> {
@@ -447,7 +347,8 @@ impl Facts {
 
     /// Whether the hub had neither a row of a cluster nor a work of this attempt when a report arrived that was under way for
     /// long. A leader whose term began before that has found nothing of this attempt, and begins anew. A work that is being
-    /// deleted counts for nothing: it may be the pre-action of a cluster that left the selection and has come back.
+    /// deleted counts for nothing: it may be the pre-action of a cluster that left the selection and has come back. Nor does
+    /// one that names another start of its step: the work that the row tells of is gone, and the step has begun anew.
     fn is_unheard_row(&self, owner: &str, name: &str, row: &Row) -> bool {
         let record = self
             .upgrades
@@ -460,6 +361,7 @@ impl Facts {
                 && work.cluster == name
                 && work.revision == row.revision
                 && work.retry == row.retry
+                && row.names_start_of(work)
         });
         record.and_then(Record::row).is_none() && !has_work
     }

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::clocks::{CLOCK_JUMPS, wall};
 use super::counts::contradiction;
-use super::facts::{Facts, Record, Running, Upgrade, holds_slot, text};
+use super::facts::{Facts, Record, Running, Upgrade, text};
 use super::memory::Told;
+use super::row::holds_slot;
 use super::rule::Rule;
 
 /// Conditions that are always there.

@@ -12,9 +12,10 @@ use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::clocks::wall;
-use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Row, Running, label, text, version};
+use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Running, label, text, version};
 use super::memory::{Reported, Withdrawn};
 use super::requests::creation;
+use super::row::Row;
 use super::rule::Rule;
 use crate::actor::{Role, Sender};
 

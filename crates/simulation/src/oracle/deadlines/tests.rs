@@ -1,5 +1,5 @@
 use super::*;
-use crate::oracle::facts::Step as RowStep;
+use crate::oracle::row::Step as RowStep;
 
 /// When the work was sent, to which a clock that was an hour ahead gave its start.
 const SENT: Duration = Duration::from_secs(328);

@@ -1,7 +1,8 @@
 use serde_json::json;
 
-use super::super::facts::{Record, Row};
+use super::super::facts::Record;
 use super::super::memory::Told;
+use super::super::row::Row;
 use super::*;
 use crate::actor::Role;
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::actor::Role;
 use crate::oracle::facts::{End, Generation, Running};
+use crate::oracle::row::Step;
 
 const NOW: Duration = Duration::from_mins(5);
 
@@ -146,6 +147,32 @@ fn a_row_that_was_sent_before_its_cluster_was_lost_says_nothing_of_the_next_life
     assert!(may_begin_anew(220, false));
     assert!(!may_begin_anew(240, false), "it was sent after that");
     assert!(!may_begin_anew(220, true), "it was sent once more");
+}
+
+#[test]
+fn a_first_row_that_arrives_after_its_step_began_anew_says_nothing_of_the_next_start() {
+    let may_begin_anew = |sent: u64, named: &str| {
+        let with_start = |started: &str| Row {
+            steps: vec![Step {
+                name: "Platform".to_owned(),
+                started: started.to_owned(),
+                outcome: "Succeeded".to_owned(),
+                ..Step::default()
+            }],
+            ..row("PostAction", "r1")
+        };
+        let mut facts = left(200);
+        *record(&mut facts) = Record::default();
+        named.clone_into(&mut work(&mut facts).started);
+        facts.sender.as_mut().unwrap().at = Duration::from_secs(sent);
+        let is_late = facts.was_held_up();
+        facts.row_of("report-1", "u", ("c1", &with_start("a")), is_late);
+        facts.sender.as_mut().unwrap().at = NOW;
+        may_write(&mut facts, &[with_start("b")])
+    };
+    assert!(may_begin_anew(270, "b"));
+    assert!(!may_begin_anew(270, "a"), "its work is there");
+    assert!(!may_begin_anew(298, "b"), "it was not late");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::*;
-use crate::oracle::facts::{Generation, Row};
+use crate::oracle::facts::Generation;
+use crate::oracle::row::Row;
 
 const EDIT: Duration = Duration::from_mins(1);
 

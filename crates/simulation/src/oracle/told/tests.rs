@@ -1,6 +1,7 @@
 use super::*;
 use crate::actor::Role;
-use crate::oracle::facts::{Row, Running};
+use crate::oracle::facts::Running;
+use crate::oracle::row::Row;
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -1,6 +1,7 @@
 use super::*;
-use crate::oracle::facts::{After, Generation, Step as RowStep, Upgrade};
+use crate::oracle::facts::{After, Generation, Upgrade};
 use crate::oracle::memory::Told;
+use crate::oracle::row::Step as RowStep;
 
 fn work(step: Step, revision: &str) -> Work {
     Work {
