@@ -3,8 +3,9 @@
 //! The six commands that the tests need are requests of a few lines. The client crates would bring a licence that we do not take, or
 //! change how `serde_json` orders keys in all tests.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -14,12 +15,15 @@ use repository::browser::BrowserPrograms;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::ChildStdout;
 
 use crate::WAIT_TIMEOUT;
 
 /// Between two looks at the page.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Runs a command until the input closes, and then kills the whole process group.
+const GUARDIAN: &str = r#""$@" </dev/null & exec >/dev/null; read -r _; kill -s KILL 0"#;
 
 /// Keys as `WebDriver` writes them.
 pub mod key {
@@ -33,13 +37,14 @@ pub mod key {
     pub const ESCAPE: &str = "\u{e00c}";
 }
 
-/// A browser with one window. Both it and its `WebDriver` server end with the value.
+/// A browser with one window. Both it and its `WebDriver` server end with the value, also if the test panics, and with the
+/// process if that is killed.
 #[derive(Debug)]
 pub struct Browser {
     client: reqwest::Client,
     /// The address of the session at the server.
     session: String,
-    _server: Child,
+    _server: DriverServer,
 }
 
 impl Browser {
@@ -50,14 +55,8 @@ impl Browser {
     pub async fn start(programs: &BrowserPrograms, (width, height): (u32, u32)) -> Result<Self> {
         // Its client wants one even for plain HTTP. An error only means that one is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut server = Command::new(&programs.driver)
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .context("the WebDriver server does not start")?;
-        let port = port(&mut server).await?;
+        let mut server = DriverServer::start(&programs.driver, &["--port=0"])?;
+        let port = server.port().await?;
         let options = json!({
             "binary": programs.browser.to_string_lossy(),
             // Root, as which CI may run, cannot use the sandbox; containers have a small /dev/shm.
@@ -196,17 +195,84 @@ async fn value(request: reqwest::RequestBuilder) -> Result<Value> {
     Ok(value)
 }
 
-/// The port that the server says it listens on.
-async fn port(server: &mut Child) -> Result<u16> {
-    let output = server.stdout.take().context("the server has no output")?;
-    let mut lines = BufReader::new(output).lines();
-    while let Some(line) = lines.next_line().await? {
-        let number = line
-            .rsplit_once("successfully on port ")
-            .and_then(|(_, rest)| rest.trim_end_matches('.').parse().ok());
-        if let Some(port) = number {
-            return Ok(port);
+/// A `WebDriver` server with the browser that it starts in its own process group. Only a request ends that browser in an orderly
+/// way, and a test that panics sends none.
+#[derive(Debug)]
+struct DriverServer {
+    guardian: Child,
+}
+
+impl DriverServer {
+    fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
+        let guardian = Command::new("sh")
+            .args(["-c", GUARDIAN, "guardian"])
+            .arg(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .context("the WebDriver server does not start")?;
+        Ok(Self { guardian })
+    }
+
+    /// The port that the server says it listens on.
+    async fn port(&mut self) -> Result<u16> {
+        let output = self.guardian.stdout.take().context("the server has no output")?;
+        let mut lines = BufReader::new(ChildStdout::from_std(output)?).lines();
+        while let Some(line) = lines.next_line().await? {
+            let number = line
+                .rsplit_once("successfully on port ")
+                .and_then(|(_, rest)| rest.trim_end_matches('.').parse().ok());
+            if let Some(port) = number {
+                return Ok(port);
+            }
+        }
+        bail!("the WebDriver server ended before it listened")
+    }
+}
+
+impl Drop for DriverServer {
+    /// Closes the guardian's input, and blocks until it has killed itself with its group.
+    fn drop(&mut self) {
+        let _ = self.guardian.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// True while a process runs. One that is dead stays in the table until somebody asks for its exit code.
+    fn runs(pid: &str) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    #[tokio::test]
+    async fn a_test_that_panics_leaves_no_browser_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let script = r#"sleep 600 & echo $! >"$1"; echo "It was started successfully on port 4242."; wait"#;
+        let arguments = ["-c", script, "driver", file.to_str().unwrap()];
+        let mut server = DriverServer::start(Path::new("/bin/sh"), &arguments).unwrap();
+        assert_eq!(server.port().await.unwrap(), 4242);
+        let pid = std::fs::read_to_string(&file).unwrap();
+        assert!(runs(pid.trim()));
+
+        let test = std::thread::spawn(move || assert_eq!(server.guardian.id(), 0, "an assertion that fails"));
+        test.join().unwrap_err();
+        let started = Instant::now();
+        while runs(pid.trim()) {
+            assert!(started.elapsed() < WAIT_TIMEOUT, "{pid} still runs");
+            std::thread::sleep(POLL);
         }
     }
-    bail!("the WebDriver server ended before it listened")
+
+    #[tokio::test]
+    async fn a_server_that_does_not_start_is_an_error() {
+        let mut server = DriverServer::start(Path::new("/no/such/driver"), &[]).unwrap();
+        let error = server.port().await.unwrap_err().to_string();
+        assert!(error.contains("ended before it listened"), "{error}");
+    }
 }

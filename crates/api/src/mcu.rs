@@ -34,7 +34,7 @@ use crate::schema;
     derive = "PartialEq",
     doc = "ManagedClustersUpgrade upgrades a fleet of OpenShift clusters: canaries first, then at most maxConcurrency clusters at a time. Each cluster goes through pre-action, platform, operators and post-action.",
     validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name must be at most 63 characters, because the labels of its reports contain the name"),
-    printcolumn(name = "Target", type_ = "string", json_path = ".spec.clusterVersion.version", description = "Version to upgrade to"),
+    printcolumn(name = "Target", type_ = "string", json_path = ".status.target", description = "Version to upgrade to, or the release image"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.state", description = "State of the upgrade"),
     printcolumn(name = "Done", type_ = "string", json_path = ".status.progress", description = "Complete clusters out of all selected clusters"),
     printcolumn(name = "Failed", type_ = "integer", json_path = ".status.clustersSummery.failed", description = "Failed clusters"),

@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use chrono::Utc;
 use clap::Args;
 use e2e::audit::measures::float;
@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::fleet::history::cpu_seconds;
 use crate::fleet::test_bed::{note, peak_rss_mib};
-use crate::thresholds::{Nature, Side, Threshold};
+use crate::thresholds::{Side, Threshold, require_counts, show};
 
 const WINDOW: (u32, u32) = (1600, 1200);
 /// Changes that the controller writes into a report at once.
@@ -69,11 +69,7 @@ struct Report {
 pub async fn run(args: &DashboardArgs) -> Result<bool> {
     let browser = browser::find().context("the dashboard is measured in a browser")?;
     let report = round(args, &browser).await?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print(&report);
-    }
+    show(&report, args.json, print)?;
     Ok(report.thresholds.iter().all(|threshold| threshold.met))
 }
 
@@ -93,9 +89,7 @@ pub async fn check_counts() -> Result<()> {
     };
     let report = round(&args, &browser).await?;
     print(&report);
-    let mut counts = report.thresholds.iter().filter(|one| one.nature == Nature::Count);
-    ensure!(counts.all(|one| one.met), "a threshold was missed");
-    Ok(())
+    require_counts(&report.thresholds)
 }
 
 async fn round(args: &DashboardArgs, programs: &BrowserPrograms) -> Result<Report> {

@@ -23,7 +23,7 @@ use tokio::process::{Child, Command};
 use crate::fleet::bare::Works;
 use crate::fleet::history::cpu_seconds;
 use crate::fleet::test_bed::{note, peak_rss_mib};
-use crate::thresholds::{Nature, Side, Threshold};
+use crate::thresholds::{Side, Threshold, require_counts, show};
 
 const NAMESPACE: &str = "bench";
 const SET: &str = "fleet";
@@ -110,11 +110,7 @@ struct Bed {
 /// The controller or the agents do not work as they should.
 pub async fn run(args: &HubSimArgs) -> Result<bool> {
     let report = round(args).await?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print(&report);
-    }
+    show(&report, args.json, print)?;
     Ok(report.thresholds.iter().all(|threshold| threshold.met))
 }
 
@@ -132,9 +128,7 @@ pub async fn check_counts() -> Result<()> {
     };
     let report = round(&args).await?;
     print(&report);
-    let mut counts = report.thresholds.iter().filter(|one| one.nature == Nature::Count);
-    ensure!(counts.all(|one| one.met), "a threshold was missed");
-    Ok(())
+    require_counts(&report.thresholds)
 }
 
 async fn round(args: &HubSimArgs) -> Result<Report> {

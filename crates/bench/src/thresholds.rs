@@ -1,7 +1,8 @@
-//! A measured number and its threshold.
+//! A measured number and its threshold, and what every measurement does with them.
 
 use std::fmt;
 
+use anyhow::{Result, bail};
 use serde::Serialize;
 
 /// Which side of the limit is good.
@@ -101,6 +102,35 @@ impl fmt::Display for Threshold {
     }
 }
 
+/// Prints a report as JSON, or for people.
+///
+/// # Errors
+/// The report cannot be written as JSON.
+pub fn show<T: Serialize>(report: &T, json: bool, print: fn(&T)) -> Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(report)?);
+    } else {
+        print(report);
+    }
+    Ok(())
+}
+
+/// Judges the counts alone, because a machine that is busy does not change them.
+///
+/// # Errors
+/// A count misses its threshold; the message names all that do.
+pub fn require_counts(thresholds: &[Threshold]) -> Result<()> {
+    let missed: Vec<String> = thresholds
+        .iter()
+        .filter(|threshold| threshold.nature == Nature::Count && !threshold.met)
+        .map(ToString::to_string)
+        .collect();
+    if !missed.is_empty() {
+        bail!("{}", missed.join("; "));
+    }
+    Ok(())
+}
+
 /// A number with as many digits as matter.
 fn number(value: f64) -> String {
     if value.fract().abs() < f64::EPSILON {
@@ -133,5 +163,19 @@ mod tests {
         );
         let line = Threshold::count("wasted", (Side::AtMost, 0.0), 0.0, "").to_string();
         assert!(line.ends_with("met"), "{line}");
+    }
+
+    #[test]
+    fn of_the_counts_those_that_are_missed_are_named_and_times_are_not_judged() {
+        let missed = (Side::Below, 1.0);
+        let time = Threshold::time("a time", missed, 2.0, "ms");
+        let met = Threshold::count("a count", (Side::Below, 3.0), 2.0, "");
+        require_counts(&[time.clone(), met]).unwrap();
+        let error = require_counts(&[time, Threshold::count("requests", missed, 2.0, "")]).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("requests ") && !text.contains("a time"),
+            "{text}"
+        );
     }
 }

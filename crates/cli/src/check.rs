@@ -1,6 +1,7 @@
 //! `check`: whether a hub and its controller are set up to upgrade clusters. [`facts`] says what is read of the hub; this module
 //! judges it, without any I/O.
 
+mod agents;
 mod before;
 pub mod facts;
 mod installed;
@@ -67,6 +68,18 @@ impl Checks {
             format!("{what} cannot be read: {why}"),
             "Run this as a user who may read it.",
         );
+    }
+}
+
+/// Names of clusters in a message.
+const MAX_NAMES: usize = 5;
+
+/// The first names, and how many follow.
+fn some(names: &[String]) -> String {
+    let shown = names[..names.len().min(MAX_NAMES)].join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

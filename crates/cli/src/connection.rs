@@ -12,6 +12,7 @@ use kube::{Client, Config};
 
 use crate::args::{Common, ConnectionArgs};
 use crate::failure::{Failure, with_cause};
+use crate::{rows, upgrade};
 
 /// How long a connection may be silent before it counts as lost. A healthy watch is renewed more often than that
 /// ([`crate::hub::RENEWAL`]).
@@ -34,13 +35,10 @@ impl Peer {
         }
     }
 
-    /// What the user can do if the server does not serve a resource.
-    const fn remedy(self) -> Option<&'static str> {
-        match self {
-            Peer::Hub => Some("install the CRDs (kubectl apply -k deploy)"),
-            // This project installs no CRDs on clusters.
-            Peer::Cluster => None,
-        }
+    /// What the user can do if the server does not serve this resource. This project installs its own CRDs only, on hubs.
+    fn remedy(self, plural: &str) -> Option<&'static str> {
+        let is_ours = [upgrade::PLURAL, rows::PLURAL].contains(&plural);
+        (self == Peer::Hub && is_ours).then_some("install the CRDs (kubectl apply -k deploy)")
     }
 }
 
@@ -118,7 +116,7 @@ impl Connection {
             None => request.await,
         };
         answer.map_err(
-            |error| match Failure::from_answer(&error, plural, self.peer.remedy()) {
+            |error| match Failure::from_answer(&error, plural, self.peer.remedy(plural)) {
                 Failure::Unreachable(cause) => Failure::Unreachable(format!("{}: {cause}", self.server)),
                 other => other,
             },

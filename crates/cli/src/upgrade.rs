@@ -129,20 +129,20 @@ impl Upgrade {
             .unwrap_or_default()
     }
 
-    /// The requested version, or else the image, or else `<operators only>`.
+    /// The version or image to which clusters are upgraded, as in `kubectl get mcu`: that of the status or, before the
+    /// controller has written one, that of the spec. `<operators only>` if neither names one.
     #[must_use]
     pub fn target(&self) -> String {
-        let (version, image) = (
+        let status = self.status.as_ref();
+        let targets = [
+            status
+                .and_then(|status| status.target.as_deref())
+                .unwrap_or_default(),
             self.spec_text("/clusterVersion/version"),
             self.spec_text("/clusterVersion/image"),
-        );
-        if !version.is_empty() {
-            version.to_owned()
-        } else if image.is_empty() {
-            "<operators only>".to_owned()
-        } else {
-            image.to_owned()
-        }
+        ];
+        let named = targets.into_iter().find(|target| !target.is_empty());
+        named.unwrap_or("<operators only>").to_owned()
     }
 
     /// True if the spec has this action.
@@ -236,4 +236,29 @@ impl Upgrade {
 #[must_use]
 pub fn changed_at(condition: &Condition) -> Option<DateTime<Utc>> {
     to_chrono(&condition.last_transition_time)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_target_is_that_of_the_status_and_until_there_is_one_that_of_the_spec() {
+        let target = |wanted: Value, status: Value| {
+            Upgrade::read(json!({"spec": {"clusterVersion": wanted}, "status": status})).target()
+        };
+        let image = "registry.example.com/release@sha256:00";
+        let unseen = json!({"observedGeneration": -1});
+        assert_eq!(target(json!({"image": image}), unseen.clone()), image);
+        assert_eq!(
+            target(json!({"image": image, "version": "4.12.0"}), unseen.clone()),
+            "4.12.0"
+        );
+        assert_eq!(target(Value::Null, unseen), "<operators only>");
+        // The newest spec is invalid, so that clusters continue with the one before.
+        let status = json!({"observedGeneration": 2, "state": "Invalid", "target": "4.12.0"});
+        assert_eq!(target(json!({"version": "v4.13"}), status), "4.12.0");
+    }
 }

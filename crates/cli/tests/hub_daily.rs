@@ -7,7 +7,7 @@ mod outcome;
 
 use serde_json::{Value, json};
 use testenv::Hub;
-use testenv::apply::{apply_objects, wait_established};
+use testenv::apply::apply_objects;
 
 use self::outcome::Outcome;
 
@@ -55,16 +55,9 @@ fn report() -> Value {
 
 async fn start() -> Hub {
     let hub = Hub::builder().ocm_crds().start().await.unwrap();
-    let crds: Vec<Value> = api::schema::crds()
-        .iter()
-        .map(|crd| serde_json::to_value(crd).unwrap())
-        .collect();
-    let names: Vec<&str> = crds
-        .iter()
-        .map(|crd| crd["metadata"]["name"].as_str().unwrap())
-        .collect();
-    apply_objects(hub.client(), &crds).await.unwrap();
-    wait_established(hub.client(), &names).await.unwrap();
+    let crds = api::schema::crds()
+        .into_iter()
+        .map(|crd| serde_json::to_value(crd).unwrap());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "upgrades"}});
     let objects = [
         namespace,
@@ -72,6 +65,7 @@ async fn start() -> Hub {
         cluster("edge-2", "us"),
         cluster("edge-3", "eu"),
     ];
+    let objects: Vec<Value> = crds.chain(objects).collect();
     apply_objects(hub.client(), &objects).await.unwrap();
     hub
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 use testenv::Hub;
-use testenv::apply::{apply_objects, parse_yaml, wait_established};
+use testenv::apply::{apply_objects, parse_yaml};
 
 use self::outcome::Outcome;
 
@@ -73,17 +73,11 @@ fn objects() -> Vec<Value> {
 }
 
 async fn install(hub: &Hub) {
-    let crds: Vec<Value> = api::schema::crds()
-        .iter()
-        .map(|crd| serde_json::to_value(crd).unwrap())
-        .collect();
-    let names: Vec<&str> = crds
-        .iter()
-        .map(|crd| crd["metadata"]["name"].as_str().unwrap())
-        .collect();
-    apply_objects(hub.client(), &crds).await.unwrap();
-    wait_established(hub.client(), &names).await.unwrap();
-    apply_objects(hub.client(), &objects()).await.unwrap();
+    let crds = api::schema::crds()
+        .into_iter()
+        .map(|crd| serde_json::to_value(crd).unwrap());
+    let objects: Vec<Value> = crds.chain(objects()).collect();
+    apply_objects(hub.client(), &objects).await.unwrap();
     let kind = GroupVersionKind::gvk("cluster.open-cluster-management.io", "v1", "ManagedCluster");
     let clusters: Api<DynamicObject> = Api::all_with(hub.client().clone(), &ApiResource::from_gvk(&kind));
     for (number, name) in CLUSTERS.iter().enumerate() {

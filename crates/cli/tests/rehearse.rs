@@ -105,6 +105,26 @@ fn an_upgrade_that_would_complete_gives_exit_code_0() {
 }
 
 #[test]
+fn bindings_in_the_file_count_as_if_they_were_applied_with_the_upgrade() {
+    let upgrade = manifest(&["canary-1", "edge-01"], &json!({}));
+    let upgrade = std::fs::read_to_string(upgrade.path()).unwrap();
+    let upgrade = upgrade.replace("\"namespace\":\"upgrades\"", "\"namespace\":\"fresh\"");
+    let binding = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+        "metadata": {"name": "fleet", "namespace": "fresh"}, "spec": {"clusterSet": "fleet"},
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for (text, code, names) in [
+        (upgrade.clone(), Some(3), ""),
+        (format!("{binding}\n{upgrade}\n"), Some(0), "canary-1\nedge-01\n"),
+    ] {
+        std::fs::write(file.path(), text).unwrap();
+        let outcome = rehearse(&["-f", path(&file), "-o", "name"]);
+        assert_eq!((outcome.code, outcome.out.as_str()), (code, names), "{outcome:?}");
+    }
+}
+
+#[test]
 fn failures_show_when_max_failures_stops_the_upgrade_and_how_often() {
     let clusters = ["canary-1", "canary-2", "edge-01", "edge-02"];
     let file = manifest(

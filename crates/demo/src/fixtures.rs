@@ -11,11 +11,11 @@ pub const NAMESPACE: &str = "upgrades";
 /// The Placement that chooses the fleet.
 pub const PLACEMENT: &str = "all-regions";
 /// The upgrade.
-pub const UPGRADE: &str = "fleet-4-12";
+pub const UPGRADE: &str = "fleet-4-20";
 /// Version before.
-pub const FROM: &str = "4.11.9";
+pub const FROM: &str = "4.19.15";
 /// Version after.
-pub const TO: &str = "4.12.0";
+pub const TO: &str = "4.20.4";
 /// The two cluster sets.
 pub const SETS: [&str; 2] = ["americas", "europe"];
 /// Fewest clusters: in each set a canary and one that has trouble.
@@ -23,7 +23,7 @@ pub const FEWEST: usize = 4;
 /// What goes wrong on the cluster that fails, as the simulator understands it.
 pub const FAILURE: &str = "failing=Cluster operator network is degraded: 2 of 6 nodes are not reachable";
 /// Why the other cluster refuses.
-pub const REFUSAL: &str = "refusing=AdminAckRequired: Kubernetes 1.25 removes APIs that are in use: an administrator must acknowledge that";
+pub const REFUSAL: &str = "refusing=AdminAckRequired: Kubernetes 1.33 removes APIs that are in use: an administrator must acknowledge that";
 
 /// The fleet by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Fixtures {
              kubectl mcu clusters {UPGRADE} -n {NAMESPACE}\n  \
              kubectl mcu why {UPGRADE} {failing} -n {NAMESPACE}\n  \
              kubectl get events -n {NAMESPACE} --sort-by=.metadata.creationTimestamp\n  \
-             kubectl patch mcu {UPGRADE} -n {NAMESPACE} --type=merge -p '{{\"spec\":{{\"clusterVersion\":{{\"version\":\"4.12.1\"}}}}}}'\n\n\
+             kubectl patch mcu {UPGRADE} -n {NAMESPACE} --type=merge -p '{{\"spec\":{{\"clusterVersion\":{{\"version\":\"4.20.5\"}}}}}}'\n\n\
              Without kubectl, write kubectl-mcu for kubectl mcu.",
             kubeconfig.display()
         )
@@ -119,7 +119,7 @@ impl Fixtures {
     fn spec(&self) -> Value {
         json!({
             "placement": [{"name": PLACEMENT}],
-            "clusterVersion": {"channel": "stable-4.12", "version": TO},
+            "clusterVersion": {"channel": "stable-4.20", "version": TO},
             "ocpOperators": {"approveAllUpgrades": true},
             "upgradeStrategy": {
                 "canaryClusters": {"clusterSelector": {"matchExpressions": [

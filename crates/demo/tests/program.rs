@@ -68,7 +68,7 @@ fn it_says_which_hub_it_is_and_ctrl_c_ends_it() {
         .map(Result::unwrap);
     assert!(told.next().unwrap().contains("SIMULATED hub"));
     // The picture is there, too.
-    assert!(told.any(|line| line.contains("ManagedClustersUpgrade fleet-4-12")));
+    assert!(told.any(|line| line.contains("ManagedClustersUpgrade fleet-4-20")));
     assert_eq!(demo.end("-INT"), Some(130));
     assert!(told.any(|line| line.contains("interrupted")));
 }
@@ -86,7 +86,7 @@ async fn an_upgrade_on_the_hub_to_play_with_moves_by_its_placement() {
         "metadata": {"name": "spring", "namespace": "default"},
         "spec": {
             "placement": [{"name": "fleet"}],
-            "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0"},
+            "clusterVersion": {"channel": "stable-4.20", "version": "4.20.4"},
             "upgradeStrategy": {"maxConcurrency": 2},
         },
     });

@@ -7,6 +7,7 @@
 //!
 //! Comments link to `docs/design/rules.md`, which explains the rules.
 
+pub mod causes;
 pub mod check;
 pub mod forecast;
 pub mod model;

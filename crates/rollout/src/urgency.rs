@@ -22,11 +22,15 @@ pub enum Urgency {
 }
 
 impl Urgency {
-    /// The urgency of a cluster in this phase for this reason; `None` if nothing needs to be explained.
+    /// The urgency of a cluster in this phase for this reason; `None` if nothing needs to be explained. A step that gets on has a
+    /// reason, too, but it holds nothing up: who reads causes looks for what needs attention.
     #[must_use]
     pub fn of(phase: Phase, reason: Reason) -> Option<Urgency> {
         let blockers = [Reason::Conflict, Reason::WorkRefused];
-        let is_quiet = matches!(reason, Reason::Running | Reason::None | Reason::Soaking);
+        let gets_on = matches!(
+            reason,
+            Reason::None | Reason::Running | Reason::Progressing | Reason::JobRunning | Reason::Soaking
+        );
         match phase {
             Phase::Failed | Phase::PreActionDegraded => Some(Urgency::Failed),
             Phase::Blocked => Some(Urgency::Blocked),
@@ -36,7 +40,7 @@ impl Urgency {
             | Phase::Partial
             | Phase::Operators
             | Phase::PostAction
-            | Phase::Soaking => (!is_quiet).then_some(Urgency::Delayed),
+            | Phase::Soaking => (!gets_on).then_some(Urgency::Delayed),
             Phase::Pending => match reason {
                 Reason::None => None,
                 Reason::WaitingForSlot | Reason::WaitingForCanaries => Some(Urgency::Queued),
@@ -52,6 +56,16 @@ impl Urgency {
         }
     }
 
+    /// The urgency of a cluster whose reason is a text, as in its row. A reason of a newer release needs to be explained.
+    #[must_use]
+    pub fn of_row(phase: Phase, reason: &str) -> Option<Urgency> {
+        let reason = match reason {
+            "" => Reason::None,
+            text => Reason::parse(text).unwrap_or(Reason::Other),
+        };
+        Urgency::of(phase, reason)
+    }
+
     /// Place in the list of waiting clusters. Those that only wait for others come last.
     #[must_use]
     pub const fn place(self) -> usize {
@@ -61,5 +75,35 @@ impl Urgency {
             Urgency::Hindered => 2,
             Urgency::Held | Urgency::Queued => 3,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_gets_on_is_no_cause_and_one_that_does_not_is_delayed() {
+        for phase in [
+            Phase::PreAction,
+            Phase::Partial,
+            Phase::Operators,
+            Phase::PostAction,
+        ] {
+            for reason in ["", "None", "Running", "Progressing", "JobRunning"] {
+                assert_eq!(Urgency::of_row(phase, reason), None, "{phase}: {reason}");
+            }
+            for reason in ["Failing", "JobFailing", "AgentSilent", "OfANewerRelease"] {
+                assert_eq!(
+                    Urgency::of_row(phase, reason),
+                    Some(Urgency::Delayed),
+                    "{phase}: {reason}"
+                );
+            }
+        }
+        assert_eq!(
+            Urgency::of_row(Phase::Failed, "Progressing"),
+            Some(Urgency::Failed)
+        );
     }
 }

@@ -21,7 +21,7 @@ pub fn start(name: &str, profile: Profile, arguments: &[OsString]) -> Result<Exi
         }
         Profile::Quick(_) => eprintln!("building {name}; the first time takes some minutes"),
         Profile::Sweep => {
-            eprintln!("building the simulation, optimised as a whole: the first time takes ten minutes")
+            eprintln!("building the simulation, optimised as a whole: the first time takes ten minutes");
         }
         Profile::Dev | Profile::Simulation => {}
     }

@@ -79,6 +79,38 @@ async fn keys_alone_reach_a_cluster_and_its_story_and_lead_back() {
 }
 
 #[tokio::test]
+async fn the_focus_stays_on_a_cause_that_is_chosen_and_on_one_whose_clusters_change() {
+    let mut running = Running::start(300, true).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    let failed = "document.querySelector('#causes [data-key^=\"Failed \"]')";
+    browser.wait(failed).await.unwrap();
+    let count: u32 = browser
+        .run(&format!(
+            "{failed}.focus(); return Number({failed}.querySelector('b').textContent)"
+        ))
+        .await
+        .unwrap();
+    browser.press(key::ENTER).await.unwrap();
+    let chosen =
+        format!("document.activeElement === {failed} && {failed}.getAttribute('aria-pressed') === 'true'");
+    browser.wait(&chosen).await.unwrap();
+    let change = |row: &mut Value| {
+        row["phase"] = json!("Failed");
+        row["reason"] = json!("ClusterUpgradeTimeout");
+    };
+    running.fleet.change(0, &[249], change).await.unwrap();
+    let more = format!(
+        "Number({failed}.querySelector('b').textContent) === {}",
+        count + 1
+    );
+    browser.wait(&more).await.unwrap();
+    browser.wait(&chosen).await.unwrap();
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
 async fn texts_of_clusters_stay_texts_and_nothing_inline_runs() {
     let mut running = Running::start(10, false).await.unwrap();
     let Some(browser) = open(&running).await.unwrap() else {

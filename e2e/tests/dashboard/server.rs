@@ -23,7 +23,11 @@ impl Running {
     }
 
     async fn act(&self, action: &str, uid: &str) -> Result<Response> {
-        let body = json!({"action": action, "namespace": NAMESPACE, "name": NAME, "uid": uid});
+        self.act_in(NAMESPACE, action, uid).await
+    }
+
+    async fn act_in(&self, namespace: &str, action: &str, uid: &str) -> Result<Response> {
+        let body = json!({"action": action, "namespace": namespace, "name": NAME, "uid": uid});
         let request = client().post(format!("http://{}/api/actions", self.address));
         Ok(request.bearer_auth(&self.token).json(&body).send().await?)
     }
@@ -192,6 +196,15 @@ async fn actions_change_the_upgrade_that_was_shown_and_no_other() {
             .contains("deleted and created again")
     );
     assert_eq!(running.act("explode", uid).await.unwrap().status(), 422);
+    let elsewhere = running.act_in("default", "pause", uid).await.unwrap();
+    assert_eq!(elsewhere.status(), 403);
+    assert!(
+        elsewhere
+            .text()
+            .await
+            .unwrap()
+            .contains("does not show this namespace")
+    );
 
     assert_eq!(running.act("pause", uid).await.unwrap().status(), 204);
     assert_eq!(running.fleet.upgrade().await.unwrap()["spec"]["paused"], true);

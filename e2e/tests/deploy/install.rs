@@ -180,7 +180,7 @@ async fn kubectl_get_shows_where_an_upgrade_stands() -> Result<()> {
     let counts =
         json!({"total": 4, "initialized": 3, "partialUpgrade": 1, "complete": 1, "failed": 1, "pending": 1});
     object.data["status"] = json!({
-        "state": "Upgrading", "progress": "1/4", "clustersSummery": counts, "slots": "2/10", "canaries": "1/2",
+        "target": "4.12.0", "state": "Upgrading", "progress": "1/4", "clustersSummery": counts, "slots": "2/10", "canaries": "1/2",
         "conditions": [{"type": "Ready", "status": "False", "reason": "UpgradeRunning", "message": "on its way",
             "lastTransitionTime": "2026-03-01T10:00:00Z"}],
     });

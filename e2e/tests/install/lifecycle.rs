@@ -110,7 +110,8 @@ async fn helm_installs_updates_and_uninstalls_and_upgrades_outlive_it() -> Resul
     let notes = bed
         .helm("install", &["image.repository=registry.example.com/mcu"])
         .await?;
-    assert!(notes.trim_end().ends_with("kubectl mcu check"), "{notes}");
+    let check = format!("kubectl mcu check --controller-namespace={NAMESPACE}");
+    assert!(notes.trim_end().ends_with(&check), "{notes}");
     assert!(notes.contains("registry.example.com/mcu:0.1.0"), "{notes}");
     testenv::apply::wait_established(&client, &[UPGRADES]).await?;
     let crd = bed.uid_of_crd().await?;

@@ -80,6 +80,38 @@ async fn alerts_and_dashboards_are_the_files_of_deploy() -> Result<()> {
 }
 
 #[tokio::test]
+async fn runbooks_begin_with_the_address_that_is_set() -> Result<()> {
+    let helm = Helm::new(None).await?;
+    let enabled = "prometheusRule.enabled=true";
+    let page = "docs/guide/troubleshooting.md#";
+    let address = "prometheusRule.runbookBaseURL=https://git.example.com/mcu/blob/main";
+    let with_slash = format!("{address}/");
+    let link = format!("https://git.example.com/mcu/blob/main/{page}");
+    let cases: [(&[&str], &str); 3] = [
+        (&[enabled], page),
+        (&[enabled, address], &link),
+        (&[enabled, &with_slash], &link),
+    ];
+    for (values, start) in cases {
+        let rendered = helm.render("mcu-system", values).await?;
+        let mut alerts = 0;
+        for group in rendered
+            .iter()
+            .filter_map(|object| object["spec"]["groups"].as_array())
+            .flatten()
+        {
+            for rule in group["rules"].as_array().context("rules")? {
+                let runbook = rule["annotations"]["runbook_url"].as_str().unwrap_or_default();
+                assert!(runbook.starts_with(start), "{}: {runbook}", rule["alert"]);
+                alerts += 1;
+            }
+        }
+        assert!(alerts > 10, "{alerts} alerts");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_set_for_the_pods_is_in_the_deployment() -> Result<()> {
     let values = [
         "image.repository=registry.example.com/fleet/mcu-controller",
@@ -137,6 +169,30 @@ async fn what_is_set_for_the_pods_is_in_the_deployment() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_text_with_the_marks_of_yaml_stays_one_text() -> Result<()> {
+    let text = "a: 'b' # c";
+    let names = [
+        "image.repository",
+        "image.tag",
+        "approverImage",
+        "priorityClassName",
+    ];
+    let values = names.map(|name| format!("{name}={text}"));
+    let values = values.each_ref().map(String::as_str);
+    let rendered = Helm::new(None).await?.render("mcu-system", &values).await?;
+    let pod = &deployment(&rendered)?["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["image"], format!("{text}:{text}"));
+    assert_eq!(pod["priorityClassName"], text);
+    let arguments = container["args"].to_string();
+    assert!(
+        arguments.contains(&format!("\"--approver-image={text}\"")),
+        "{arguments}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_value_that_is_unknown_or_makes_no_sense_is_refused_by_name() -> Result<()> {
     let helm = Helm::new(None).await?;
     for (value, name) in [
@@ -145,6 +201,10 @@ async fn a_value_that_is_unknown_or_makes_no_sense_is_refused_by_name() -> Resul
         ("replicaCount=0", "/replicaCount"),
         ("extraArgs[0]=log-format", "/extraArgs/0"),
         ("serviceMonitor.intervall=1m", "intervall"),
+        (
+            "prometheusRule.runbookBaseURL=git.example.com/mcu",
+            "/prometheusRule/runbookBaseURL",
+        ),
         ("podDisruptionBudgett.enabled=true", "podDisruptionBudgett"),
     ] {
         let refused = helm.render("mcu-system", &[value]).await.err();

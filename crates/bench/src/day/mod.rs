@@ -23,6 +23,7 @@ use testenv::{Controllers, Hub, fleet};
 use self::fixtures::{Expect, Fixtures};
 use self::verdict::{Mismatch, Tally};
 use crate::fleet::test_bed::{note, warm};
+use crate::thresholds::show;
 
 const NAMESPACE: &str = "day";
 const SET: &str = "fleet";
@@ -86,11 +87,7 @@ struct Report {
 /// The hub, the controller or the agents do not work, or the day does not end.
 pub async fn run(args: &DayArgs) -> Result<bool> {
     let report = upgrade(args).await?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print(&report);
-    }
+    show(&report, args.json, print)?;
     Ok(report.met)
 }
 

@@ -11,14 +11,14 @@ pub mod test_bed;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use e2e::audit::measures::{Count, float};
 use repository::{Profile, Programs};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::thresholds::{Nature, Side, Threshold};
+use crate::thresholds::{Side, Threshold, require_counts, show};
 use test_bed::note;
 
 /// Namespace of the upgrade, and the set of all clusters.
@@ -146,11 +146,7 @@ struct Report {
 /// The hub, the controller or the agents do not work as they should.
 pub async fn run(args: &FleetArgs) -> Result<bool> {
     let report = measure(args, Profile::Release).await?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print(&report);
-    }
+    show(&report, args.json, print)?;
     Ok(report.met)
 }
 
@@ -171,16 +167,7 @@ pub async fn check_counts() -> Result<()> {
     };
     let report = measure(&args, Profile::own()).await?;
     print(&report);
-    let missed: Vec<String> = report
-        .thresholds
-        .iter()
-        .filter(|threshold| threshold.nature == Nature::Count && !threshold.met)
-        .map(ToString::to_string)
-        .collect();
-    if !missed.is_empty() {
-        bail!("{}", missed.join("; "));
-    }
-    Ok(())
+    require_counts(&report.thresholds)
 }
 
 async fn measure(args: &FleetArgs, profile: Profile) -> Result<Report> {

@@ -20,7 +20,7 @@ use repository::{Profile, Programs};
 use serde::Serialize;
 
 use crate::fleet::test_bed::note;
-use crate::thresholds::{Side, Threshold};
+use crate::thresholds::{Side, Threshold, show};
 use data::Files;
 use served::{Bench, Memory, Served};
 use snapshot::Snapshots;
@@ -84,11 +84,7 @@ pub fn run(args: &GraphBenchArgs) -> Result<bool> {
         met: thresholds.iter().all(|threshold| threshold.met),
         thresholds,
     };
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print(&report);
-    }
+    show(&report, args.json, print)?;
     Ok(report.met)
 }
 

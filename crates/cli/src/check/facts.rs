@@ -17,6 +17,8 @@ use crate::hub::any::{Kind, MANAGED_CLUSTER};
 
 /// Name of the controller's Deployment and of its Lease.
 pub const CONTROLLER: &str = "mcu-controller";
+/// Name of the Lease that the agent of a cluster renews.
+const AGENT_LEASE: &str = "managed-cluster-lease";
 
 /// A fact, or why it cannot be read.
 pub type Fact<T> = Result<T, String>;
@@ -102,6 +104,10 @@ pub struct Installed {
     pub bindings: Fact<Vec<Value>>,
     /// All ManagedClusters.
     pub clusters: Fact<Vec<Value>>,
+    /// The Leases that the agents of clusters renew, each in its cluster's namespace.
+    pub leases: Fact<Vec<Value>>,
+    /// The reports of the namespace.
+    pub reports: Fact<Vec<Value>>,
 }
 
 impl Before {
@@ -133,13 +139,15 @@ impl Installed {
     pub async fn read(hub: &Hub, controller_namespace: &str) -> Installed {
         let namespace = Some(controller_namespace);
         let group = format!("{}/{}", api::GROUP, api::VERSION);
-        let (kinds, policies, deployment, lease, bindings, clusters) = futures::join!(
+        let (kinds, policies, deployment, lease, bindings, clusters, leases, reports) = futures::join!(
             hub.served(&group),
             policies(hub),
             hub.object(DEPLOYMENT, namespace, CONTROLLER),
             hub.object(LEASE, namespace, CONTROLLER),
             hub.objects(BINDING, Some(hub.namespace())),
             hub.objects(MANAGED_CLUSTER, None),
+            hub.objects_named(LEASE, AGENT_LEASE),
+            hub.reports(false),
         );
         Installed {
             kinds: fact(kinds),
@@ -148,6 +156,8 @@ impl Installed {
             lease: fact(lease),
             bindings: fact(bindings),
             clusters: fact(clusters),
+            leases: fact(leases),
+            reports: fact(reports),
         }
     }
 }

@@ -6,12 +6,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::facts::{CONTROLLER, Installed};
-use super::{Check, Checks, Level, skew};
+use super::{Check, Checks, Level, agents, skew, some};
 use crate::age;
 use crate::table::one_line;
-
-/// Names of clusters in a message.
-const MAX_NAMES: usize = 5;
 
 /// Judges the facts. `namespace` is that of the upgrades, `controller_namespace` that of the controller.
 #[must_use]
@@ -42,7 +39,14 @@ pub fn judge(
     leader(&mut checks, facts, controller_namespace, now);
     checks.begin("clusters");
     bindings(&mut checks, facts, namespace);
-    clusters(&mut checks, facts, now);
+    checks.begin("agents");
+    agents::heartbeats(&mut checks, facts, now);
+    if let Ok(Some(deployment)) = &facts.deployment {
+        let flags = flags_of(deployment);
+        let is_granted = is_granted_by_name(&flags);
+        agents::accounts(&mut checks, facts, &account_of(&flags), is_granted);
+    }
+    agents::works(&mut checks, facts, namespace);
     checks.all
 }
 
@@ -136,17 +140,28 @@ fn flags_of(deployment: &Value) -> Vec<String> {
     args.map(str::to_owned).collect()
 }
 
+/// The value of a flag, which is given as `--name=value`.
+fn value_of(flags: &[String], name: &str) -> Option<String> {
+    let value = flags.iter().find_map(|flag| flag.strip_prefix(name));
+    value.map(one_line)
+}
+
+/// The service account under which the controller believes that agents run.
+fn account_of(flags: &[String]) -> String {
+    value_of(flags, "--agent-service-account=")
+        .unwrap_or_else(|| "open-cluster-management-agent/klusterlet-work-sa".to_owned())
+}
+
+/// True if that service account gets its rights by its name.
+fn is_granted_by_name(flags: &[String]) -> bool {
+    let rights = value_of(flags, "--spoke-rbac=");
+    !matches!(rights.as_deref(), Some("aggregate" | "none"))
+}
+
 /// What the controller lets agents do on clusters.
 fn spoke_flags(checks: &mut Checks, flags: &[String]) {
-    let value = |name: &str| {
-        flags
-            .iter()
-            .find_map(|flag| flag.strip_prefix(name))
-            .map(one_line)
-    };
-    let account = value("--agent-service-account=")
-        .unwrap_or_else(|| "open-cluster-management-agent/klusterlet-work-sa".to_owned());
-    match value("--spoke-rbac=").as_deref() {
+    let account = account_of(flags);
+    match value_of(flags, "--spoke-rbac=").as_deref() {
         Some("aggregate") => checks.ok(format!(
             "Work agents ({account}) get the right to update ClusterVersion alone"
         )),
@@ -157,7 +172,7 @@ fn spoke_flags(checks: &mut Checks, flags: &[String]) {
             "Start the controller with --spoke-rbac=aggregate.",
         ),
     }
-    match value("--approver-image=") {
+    match value_of(flags, "--approver-image=") {
         Some(image) if image.contains("@sha256:") => {
             checks.ok(format!("Operators are approved with the image {image}"));
         }
@@ -236,53 +251,5 @@ fn bindings(checks: &mut Checks, facts: &Installed, namespace: &str) {
             ),
             "Check that the ManagedClusterSets exist.",
         );
-    }
-}
-
-/// Clusters whose agents have not reported for a while cannot be upgraded.
-fn clusters(checks: &mut Checks, facts: &Installed, now: DateTime<Utc>) {
-    let clusters = match &facts.clusters {
-        Err(why) => return checks.unread("The ManagedClusters", why),
-        Ok(clusters) => clusters,
-    };
-    let mut silent: Vec<String> = Vec::new();
-    for cluster in clusters {
-        let conditions = cluster["status"]["conditions"].as_array();
-        let available = conditions
-            .into_iter()
-            .flatten()
-            .find(|condition| condition["type"] == "ManagedClusterConditionAvailable");
-        if available.is_some_and(|condition| condition["status"] == "True") {
-            continue;
-        }
-        let name = one_line(cluster["metadata"]["name"].as_str().unwrap_or_default());
-        let since = available
-            .and_then(|condition| condition["lastTransitionTime"].as_str())
-            .and_then(parse_rfc3339);
-        silent.push(since.map_or_else(
-            || format!("{name} (never joined)"),
-            |since| format!("{name} (for {})", age::human(now - since)),
-        ));
-    }
-    match (clusters.len(), silent.len()) {
-        (0, _) => checks.add(Level::Warning, "The hub has no clusters", "Register clusters."),
-        (all, 0) => checks.ok(format!("The agents of all {all} clusters report")),
-        (all, count) => checks.add(
-            Level::Warning,
-            format!(
-                "The agents of {count} of {all} clusters do not report: {}",
-                some(&silent)
-            ),
-            "Such clusters wait with the reason ClusterUnavailable. Check their klusterlets.",
-        ),
-    }
-}
-
-/// The first names, and how many follow.
-fn some(names: &[String]) -> String {
-    let shown = names[..names.len().min(MAX_NAMES)].join(", ");
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
     }
 }

@@ -50,10 +50,22 @@ fn good_installation() -> Installed {
         bindings: Ok(vec![
             json!({"metadata": {"name": "prod"}, "status": {"conditions": condition("Bound", "True")}}),
         ]),
-        clusters: Ok(vec![
-            json!({"metadata": {"name": "edge-1"}, "status": {"conditions": condition("ManagedClusterConditionAvailable", "True")}}),
+        clusters: Ok(vec![available("edge-1")]),
+        leases: Ok(vec![heartbeat("edge-1", "2026-03-01T11:59:30.000000Z")]),
+        reports: Ok(vec![
+            json!({"rows": [{"cluster": "edge-1", "reason": "Progressing"}]}),
         ]),
     }
+}
+
+fn available(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "status": {"conditions": [
+        {"type": "ManagedClusterConditionAvailable", "status": "True", "lastTransitionTime": "2026-03-01T11:00:00Z"},
+    ]}})
+}
+
+fn heartbeat(cluster: &str, time: &str) -> Value {
+    json!({"metadata": {"name": "managed-cluster-lease", "namespace": cluster}, "spec": {"renewTime": time}})
 }
 
 fn judged(facts: &Installed) -> Vec<Check> {
@@ -174,6 +186,92 @@ fn namespaces_without_sets_and_silent_agents_are_warned_about() {
     );
     assert!(found[2].contains("edge-0 (for 3h), edge-1"), "{found:?}");
     assert!(found[2].ends_with("and 2 more"), "{found:?}");
+}
+
+#[test]
+fn agents_that_are_silent_without_the_hubs_notice_are_warned_about() {
+    let mut facts = good_installation();
+    let mut slow = available("edge-3");
+    slow["spec"] = json!({"leaseDurationSeconds": 600});
+    facts.clusters = Ok(vec![
+        available("edge-1"),
+        available("edge-2"),
+        slow,
+        available("edge-4"),
+    ]);
+    let late = "2026-03-01T11:40:00.000000Z";
+    facts.leases = Ok(vec![
+        heartbeat("edge-1", "2026-03-01T11:59:30.000000Z"),
+        heartbeat("edge-2", late),
+        heartbeat("edge-3", late),
+    ]);
+    let checks = judged(&facts);
+    assert_eq!(
+        findings(&checks)[1..],
+        ["Clusters that the hub takes for available although their agents are silent: edge-2 (for 20m)"]
+    );
+    facts.leases = Err("forbidden".to_owned());
+    let checks = judged(&facts);
+    assert_eq!(
+        findings(&checks)[1..],
+        ["The Leases of the agents cannot be read: forbidden"]
+    );
+}
+
+#[test]
+fn an_agent_of_another_account_than_the_one_that_is_granted_rights_by_name_is_warned_about() {
+    let mut facts = good_installation();
+    let annotated = |name: &str, annotations: Value| {
+        let mut cluster = available(name);
+        cluster["metadata"]["annotations"] = annotations;
+        cluster
+    };
+    let mode = "import.open-cluster-management.io/klusterlet-deploy-mode";
+    let namespace = "import.open-cluster-management.io/klusterlet-namespace";
+    facts.clusters = Ok(vec![
+        available("edge-1"),
+        annotated("edge-2", json!({mode: "Hosted"})),
+        annotated("edge-3", json!({namespace: "agents"})),
+        annotated("edge-4", json!({mode: "Default"})),
+        annotated("edge-5", json!({namespace: "open-cluster-management-agent"})),
+    ]);
+    assert_eq!(
+        findings(&judged(&facts)).len(),
+        1,
+        "aggregated rights need no account"
+    );
+    facts.deployment = Ok(Some(deployment(
+        &["--spoke-rbac=admin-ocm", "--approver-image=a@sha256:00"],
+        2,
+    )));
+    let checks = judged(&facts);
+    let found = findings(&checks);
+    assert_eq!(
+        found[2],
+        "The agents of 2 of 5 clusters run under another service account than open-cluster-management-agent/klusterlet-work-sa: \
+         edge-2 (open-cluster-management-edge-2/klusterlet-edge-2-work-sa), edge-3 (agents/klusterlet-work-sa)"
+    );
+}
+
+#[test]
+fn agents_that_cannot_apply_a_work_are_warned_about_and_without_rows_nothing_is_said_of_them() {
+    let mut facts = good_installation();
+    let row = |cluster: &str, reason: &str| json!({"cluster": cluster, "reason": reason});
+    facts.reports = Ok(vec![
+        json!({"rows": [row("edge-2", "NotApplied"), row("edge-1", "NotAvailable")]}),
+        json!({"rows": [row("edge-1", "NotApplied"), row("edge-2", "NotApplied")]}),
+    ]);
+    let checks = judged(&facts);
+    assert_eq!(
+        findings(&checks)[1..],
+        ["Agents cannot apply a work of an upgrade in namespace upgrades on: edge-1, edge-2"]
+    );
+    facts.reports = Ok(Vec::new());
+    let checks = judged(&facts);
+    assert!(
+        checks.iter().all(|check| !check.message.contains("applying")),
+        "{checks:?}"
+    );
 }
 
 #[test]

@@ -141,8 +141,14 @@ async fn follow(
             }
             let newer = fleet.since(shown).rows;
             let newer: Vec<&ReportRow> = newer.into_iter().filter(|row| filter.admits(row)).collect();
-            let text = (!newer.is_empty())
-                .then(|| render_more(&newer, common.output, Utc::now(), screen.paint, &mut widths));
+            let text = (!newer.is_empty()).then(|| {
+                let text = render_more(&newer, common.output, Utc::now(), screen.paint, &mut widths);
+                if common.output == Some(Output::Yaml) {
+                    format!("---\n{text}")
+                } else {
+                    text
+                }
+            });
             Some((fleet.revision(), text))
         });
         if let Some((revision, text)) = news {

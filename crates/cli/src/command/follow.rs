@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::tree::{self, Picture};
 use crate::render::{objects, status};
-use crate::screen::{LiveScreen, Resizes, Screen, Size};
+use crate::screen::{LiveScreen, Resizes, Screen, Size, interruption};
 use crate::upgrade::{PLURAL, Upgrade, Verdict};
 
 /// The shortest time between two frames.
@@ -55,6 +55,7 @@ async fn watch(
     let far = Instant::now() + Duration::from_hours(24 * 3650);
     let mut events = std::pin::pin!(hub.follow(name));
     let mut resizes = Resizes::listen();
+    let mut interrupted = std::pin::pin!(interruption());
     if let Some(exit) = view.show(first, hub) {
         return Ok(exit);
     }
@@ -82,7 +83,7 @@ async fn watch(
             () = sleep_until(deadline.unwrap_or(far)), if deadline.is_some() => {
                 return Err(Failure::TimedOut(format!("{PLURAL}/{name} to be Ready")));
             }
-            _ = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
+            () = &mut interrupted => return Err(Failure::Interrupted),
         }
     }
 }

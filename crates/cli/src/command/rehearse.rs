@@ -50,9 +50,12 @@ pub(super) async fn run(common: &Common, args: &RehearseArgs, screen: Screen) ->
         Some(directory) => from_directory(directory)?,
         None => from_hub(common).await?,
     };
+    let (manifest, bindings) =
+        manifest.map_or((None, Vec::new()), |given| (Some(given.upgrade), given.bindings));
     let subject = Subject::choose(common, args, manifest, &read)?;
     let mut lists = read.pages.lists()?;
     let uid = subject.put(&mut lists, &read)?;
+    bind(&mut lists, bindings, &subject.namespace)?;
     let (namespace, name) = (subject.namespace.as_str(), subject.name.as_str());
     let times = Times::collect(&lists.reports, (namespace, name, &uid), &file_times);
     if let Some(directory) = &args.save {
@@ -141,8 +144,16 @@ fn read(file: &Path) -> Result<String, Failure> {
     files::read_file(file, files::MAX_FILE).map_err(|error| named(file, &error))
 }
 
-/// The upgrade of a file, as the API server would store it. `None` if it has errors, which are printed.
-fn manifest(common: &Common, file: &Path, screen: Screen) -> Result<Option<Value>, Failure> {
+/// What a file asks for.
+struct Manifest {
+    /// The upgrade, as the API server would store it.
+    upgrade: Value,
+    /// The `ManagedClusterSetBindings` that would be applied with it.
+    bindings: Vec<Value>,
+}
+
+/// The upgrade of a file and its bindings. `None` if it has errors, which are printed.
+fn manifest(common: &Common, file: &Path, screen: Screen) -> Result<Option<Manifest>, Failure> {
     let linter = Linter::new(UnknownFields::Strict, common.namespace.clone());
     let text = read(file)?;
     let mut report = Report::default();
@@ -162,8 +173,8 @@ fn manifest(common: &Common, file: &Path, screen: Screen) -> Result<Option<Value
     };
     let values = documents::split(&text).into_iter();
     let objects = values.filter_map(|document| document.value.ok());
-    let mut objects = objects.flat_map(documents::items);
-    let object = objects.find(|object| {
+    let objects: Vec<Value> = objects.flat_map(documents::items).collect();
+    let object = objects.iter().find(|object| {
         let name = object.pointer("/metadata/name").and_then(Value::as_str);
         object["kind"] == "ManagedClustersUpgrade" && name.unwrap_or_default() == place.name
     });
@@ -174,7 +185,24 @@ fn manifest(common: &Common, file: &Path, screen: Screen) -> Result<Option<Value
             &"metadata.name: must be set, because the rehearsal needs a name",
         ));
     }
-    Ok(Some(linter.stored(&object)))
+    let is_binding = |object: &&Value| object["kind"] == *ListKind::Bindings.kind();
+    Ok(Some(Manifest {
+        upgrade: linter.stored(object),
+        bindings: objects.iter().filter(is_binding).cloned().collect(),
+    }))
+}
+
+/// Adds the bindings of a file, in this namespace if they name none.
+fn bind(lists: &mut HubLists, mut bindings: Vec<Value>, namespace: &str) -> Result<(), Failure> {
+    for binding in &mut bindings {
+        if let Some(metadata) = binding.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.entry("namespace").or_insert_with(|| json!(namespace));
+        }
+    }
+    let text = json!({"items": bindings}).to_string();
+    let page = ListedPage::read(&text).map_err(Failure::Other)?;
+    lists.add(ListKind::Bindings, &page);
+    Ok(())
 }
 
 /// What was read of the hub.

@@ -16,12 +16,22 @@ const PLUGIN: &str = env!("CARGO_PKG_VERSION");
 
 pub(super) async fn run(common: &Common, args: &VersionArgs, screen: Screen) -> Result<Exit, Failure> {
     if args.client {
-        let text = machine(common.output, || json!({"client": PLUGIN}));
-        screen.print(&text.unwrap_or_else(|| format!("Client: {PLUGIN}\n")));
+        screen.print(&client(common));
         return Ok(Exit::Done);
     }
-    let hub = Hub::connect(common).await?;
-    let kubernetes = hub.version().await?.git_version;
+    let reached = async {
+        let hub = Hub::connect(common).await?;
+        let version = hub.version().await?.git_version;
+        Ok::<_, Failure>((hub, version))
+    };
+    let (hub, kubernetes) = match reached.await {
+        Ok(reached) => reached,
+        Err(failure) => {
+            // As kubectl does, it tells its own version all the same.
+            screen.print(&client(common));
+            return Err(failure);
+        }
+    };
     let namespace = Some(args.controller_namespace.as_str());
     // Many users may not read the controller's namespace.
     let deployment = hub.object(DEPLOYMENT, namespace, CONTROLLER).await;
@@ -50,4 +60,10 @@ pub(super) async fn run(common: &Common, args: &VersionArgs, screen: Screen) -> 
         screen.note(&format!("Warning: {skew}\n"));
     }
     Ok(Exit::Done)
+}
+
+/// The version of the plugin alone.
+fn client(common: &Common) -> String {
+    let text = machine(common.output, || json!({"client": PLUGIN}));
+    text.unwrap_or_else(|| format!("Client: {PLUGIN}\n"))
 }

@@ -96,9 +96,18 @@ fn what_is_not_configured_is_said() {
 }
 
 #[test]
-fn crds_are_to_be_installed_on_hubs_only() {
-    assert!(Peer::Hub.remedy().is_some_and(|remedy| remedy.contains("CRDs")));
-    assert_eq!(Peer::Cluster.remedy(), None);
+fn our_crds_are_to_be_installed_and_on_hubs_only() {
+    for plural in [upgrade::PLURAL, rows::PLURAL] {
+        assert!(
+            Peer::Hub
+                .remedy(plural)
+                .is_some_and(|remedy| remedy.contains("CRDs"))
+        );
+    }
+    for plural in ["deployments", "managedclusters"] {
+        assert_eq!(Peer::Hub.remedy(plural), None, "{plural}");
+    }
+    assert_eq!(Peer::Cluster.remedy("clusterversions"), None);
 }
 
 /// The configuration that these flags give with this kubeconfig.

@@ -1,17 +1,15 @@
 //! A report as the watch delivers it: only what the dashboard reads, with each row still as text.
 
-use std::borrow::Cow;
-
 use api::ManagedClustersUpgradeReport;
 use api::lenient::capture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// A report.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = "ManagedClustersUpgradeReport")]
 pub struct Report {
     /// Its metadata.
     pub metadata: ObjectMeta,
@@ -44,41 +42,18 @@ fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<RawValue>
     Ok(serde_json::from_str(text.get()).unwrap_or_default())
 }
 
-impl Resource for Report {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        ManagedClustersUpgradeReport::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        ManagedClustersUpgradeReport::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        ManagedClustersUpgradeReport::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        ManagedClustersUpgradeReport::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn report(text: &str) -> Report {
         serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn reports_are_requested_as_what_the_hub_serves() {
+        let path = "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/upgrades/managedclustersupgradereports";
+        assert_eq!(Report::url_path(&(), Some("upgrades")), path);
     }
 
     #[test]

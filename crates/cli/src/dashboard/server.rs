@@ -94,6 +94,12 @@ async fn act(State(dashboard): State<Arc<Dashboard>>, Json(request): Json<action
         let why = "The dashboard only reads. Start it with --allow-actions to change upgrades.";
         return refused(StatusCode::FORBIDDEN, why);
     }
+    if !dashboard.shows(&request.namespace) {
+        return refused(
+            StatusCode::FORBIDDEN,
+            "The dashboard does not show this namespace. Start it with -A, or with another -n.",
+        );
+    }
     match actions::perform(dashboard.hub(), &request).await {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(failure) => refused(StatusCode::BAD_GATEWAY, &failure.sentence()),

@@ -19,6 +19,7 @@ pub struct Dashboard {
     /// The fleets that pages show, by the UID of their upgrade. The watch of a fleet ends with the last page that shows it.
     fleets: Mutex<BTreeMap<String, Weak<Watched<Fleet>>>>,
     allow_actions: bool,
+    all_namespaces: bool,
     scope: String,
 }
 
@@ -36,6 +37,7 @@ impl Dashboard {
             hub,
             fleets: Mutex::default(),
             allow_actions,
+            all_namespaces,
             scope,
         }
     }
@@ -63,6 +65,12 @@ impl Dashboard {
     #[must_use]
     pub const fn allow_actions(&self) -> bool {
         self.allow_actions
+    }
+
+    /// Whether pages show the upgrades of a namespace.
+    #[must_use]
+    pub fn shows(&self, namespace: &str) -> bool {
+        self.all_namespaces || namespace == self.hub.namespace()
     }
 
     /// The first message to a page.

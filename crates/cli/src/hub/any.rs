@@ -71,8 +71,26 @@ impl Hub {
     /// # Errors
     /// The hub rejects the request, or does not serve the kind.
     pub async fn objects(&self, kind: Kind, namespace: Option<&str>) -> Result<Vec<Value>, Failure> {
+        self.pages(kind, namespace, ListParams::default()).await
+    }
+
+    /// The objects of a kind that have this name, of all namespaces.
+    ///
+    /// # Errors
+    /// The hub rejects the request, or does not serve the kind.
+    pub async fn objects_named(&self, kind: Kind, name: &str) -> Result<Vec<Value>, Failure> {
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        self.pages(kind, None, params).await
+    }
+
+    async fn pages(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        mut params: ListParams,
+    ) -> Result<Vec<Value>, Failure> {
         let api = self.any(kind, namespace);
-        let mut params = ListParams::default().limit(PAGE);
+        params.limit = Some(PAGE);
         let mut all = Vec::new();
         loop {
             let page = self.connection.bound(api.list(&params), kind.plural).await?;

@@ -67,7 +67,7 @@ pub(crate) fn running() -> Upgrade {
     let ready = condition(
         "Ready",
         "False",
-        "ManagedClustersUpgradeComplete",
+        "UpgradeRunning",
         "12 of 24 clusters are complete",
     );
     let stalled = condition("Stalled", "False", "NotStalled", "");
@@ -75,6 +75,7 @@ pub(crate) fn running() -> Upgrade {
         &spec(),
         &json!({
             "observedGeneration": 2, "state": "Upgrading", "progress": "12/24", "inFlight": 5, "effectiveMaxConcurrency": 10,
+            "target": "4.12.0", "slots": "5/10", "canaries": "2/2",
             "canaryClustersSummery": {"total": 2, "initialized": 2, "partialUpgrade": 0, "complete": 2, "failed": 0, "pending": 0},
             "clustersSummery": {"total": 24, "initialized": 18, "partialUpgrade": 5, "complete": 12, "failed": 0, "pending": 6},
             "preUpgradeActionSummary": {"total": 19, "applied": 19, "available": 18, "progressing": 1, "degraded": 0},
@@ -93,7 +94,7 @@ pub(crate) fn stalled() -> Upgrade {
     let ready = condition(
         "Ready",
         "False",
-        "ManagedClustersUpgradeComplete",
+        "ClustersFailed",
         "22 of 24 clusters are complete",
     );
     let stalled = condition(
@@ -111,7 +112,7 @@ pub(crate) fn stalled() -> Upgrade {
     Upgrade::read(object(
         &spec(),
         &json!({
-            "observedGeneration": 2, "state": "Stalled", "progress": "22/24", "inFlight": 0, "effectiveMaxConcurrency": 10,
+            "observedGeneration": 2, "state": "Stalled", "progress": "22/24", "slots": "0/10", "inFlight": 0, "effectiveMaxConcurrency": 10,
             "clustersSummery": {"total": 24, "initialized": 23, "partialUpgrade": 0, "complete": 22, "failed": 1, "pending": 1},
             "failedClusters": [{"name": "edge-17", "phase": "Failed", "reason": "ClusterUpgradeTimeout", "message": "The step was not done within 3h: Failing: ClusterOperatorDegraded: etcd", "since": "2026-03-01T11:48:00Z"}],
             "waitingClusters": [{"name": "edge-20", "phase": "Blocked", "reason": "ManagedService", "message": "The provider of the managed service ROSA upgrades this cluster. Remove the cluster from the selection.", "since": "2026-03-01T10:58:00Z"}],

@@ -9,6 +9,7 @@ use api::conditions;
 use api::mcu::CauseGroup;
 use api::report::{Outcome, Phase, ReportRow};
 use chrono::{DateTime, TimeDelta, Utc};
+use rollout::Urgency;
 
 use crate::age;
 use crate::causes;
@@ -310,7 +311,7 @@ fn done(message: &str) -> Option<(usize, usize)> {
 
 /// Reason and message. That a step is running is no cause, and the bar shows how far.
 fn cause(row: &ReportRow) -> String {
-    if row.phase.is_at_work() && causes::urgency(row.phase, &row.reason).is_none() {
+    if row.phase.is_at_work() && Urgency::of_row(row.phase, &row.reason).is_none() {
         let waiting = row.message.split_once("waiting ").map(|(_, rest)| rest);
         return waiting.map_or_else(String::new, |rest| format!("waiting {rest}"));
     }

@@ -164,5 +164,19 @@ impl Resizes {
     }
 }
 
+/// Waits until somebody ends the program: by Ctrl-C, or by SIGTERM as `timeout` does. Without this, SIGTERM would leave the live
+/// view on the terminal, without a cursor.
+pub async fn interruption() {
+    #[cfg(unix)]
+    if let Ok(mut terminated) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
 #[cfg(test)]
 mod tests;

@@ -81,6 +81,57 @@ fn clusters_are_followed_row_by_row() {
 }
 
 #[test]
+fn rows_that_follow_as_yaml_are_documents() {
+    let hub = Hub::start(30);
+    let args = [
+        "clusters",
+        "spring",
+        "-w",
+        "-o",
+        "yaml",
+        "--reason",
+        "clusterupgradetimeout",
+    ];
+    let (mut child, mut output) = piped(&hub, &args);
+    for cluster in [5, 6] {
+        hub.change(cluster, "Failed", "ClusterUpgradeTimeout", "It took too long");
+        let mut lines = (0..200).map(|_| next_line(&mut output));
+        assert_eq!(lines.next().as_deref(), Some("---\n"));
+        // The last line of a list.
+        assert!(lines.any(|line| line == "  resourceVersion: \"\"\n"), "{cluster}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_watch_that_is_ended_leaves_the_terminal_as_it_was() {
+    let hub = Hub::start(30);
+    let mut terminal = follow(&hub, 100, 40);
+    terminal.wait_for("the picture", |screen| screen.contains("edge-00000"));
+    terminal.terminate();
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(130), "{screen}");
+    assert!(
+        screen.contains("State:        Upgrading") && !screen.contains("edge-00000"),
+        "the last state stays, and the picture does not: {screen}"
+    );
+}
+
+#[test]
+fn the_version_of_the_plugin_is_told_without_a_hub() {
+    let mut version = Command::new(env!("CARGO_BIN_EXE_kubectl-mcu"));
+    version
+        .args(["version", "--server", "http://127.0.0.1:1"])
+        .env_clear();
+    let told = version.output().unwrap();
+    let [out, err] = [told.stdout, told.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert_eq!(told.status.code(), Some(1));
+    assert_eq!(out, format!("Client: {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(err.contains("Unable to connect to the server"), "{err}");
+}
+
+#[test]
 fn the_picture_follows_the_reports_and_the_size_of_the_terminal() {
     let hub = Hub::start(30);
     let mut terminal = follow(&hub, 100, 40);

@@ -109,6 +109,12 @@ impl Terminal {
         kill_process(pid, Signal::WINCH).unwrap();
     }
 
+    /// Asks the program to end, as `timeout` does.
+    pub fn terminate(&self) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+    }
+
     /// Number of frames so far.
     pub fn frames(&self) -> usize {
         self.seen.0.lock().unwrap().frames

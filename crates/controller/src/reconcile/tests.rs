@@ -576,6 +576,7 @@ async fn a_rejected_report_that_somebody_deletes_is_no_longer_a_cause_once_its_r
 mod finalizer;
 mod restore;
 mod scope;
+mod target;
 mod unsettled;
 
 mod contest;

@@ -1,11 +1,9 @@
 //! Why clusters failed or wait: the causes of all clusters in groups. Pure.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
 use api::mcu::CauseGroup;
-use rollout::remedy::{self, Names};
-use rollout::{ClusterState, Phase, Reason, Record, Urgency};
+use rollout::causes::ClusterCause;
+use rollout::remedy::Names;
+use rollout::{ClusterState, Reason, Record, Urgency};
 
 use super::text::{note, plain};
 
@@ -20,46 +18,27 @@ pub(super) fn reason_of(record: &Record) -> &str {
     }
 }
 
-struct CauseClusters<'a> {
-    urgency: Urgency,
-    clusters: i64,
-    example: &'a ClusterState,
-}
-
 /// The groups to list, and how many are left out. `clusters` is sorted by name.
 pub(super) fn groups(clusters: &[ClusterState], names: Names<'_>) -> (Vec<CauseGroup>, usize) {
-    let mut found: BTreeMap<(Phase, &str), CauseClusters<'_>> = BTreeMap::new();
-    for state in clusters {
-        let Some(urgency) = Urgency::of(state.record.phase, state.record.reason) else {
-            continue;
+    let causes = clusters.iter().filter_map(|state| {
+        let record = &*state.record;
+        let cause = ClusterCause {
+            cluster: &state.name,
+            phase: record.phase,
+            reason: reason_of(record),
+            message: &record.message,
         };
-        let key = (state.record.phase, reason_of(&state.record));
-        let group = found.entry(key).or_insert(CauseClusters {
-            urgency,
-            clusters: 0,
-            example: state,
-        });
-        group.clusters += 1;
-    }
-    let mut groups: Vec<((Phase, &str), CauseClusters<'_>)> = found.into_iter().collect();
-    groups.sort_by_key(|(_, group)| (group.urgency, Reverse(group.clusters)));
-    let left_out = groups.len().saturating_sub(MAX_GROUPS);
-    let listed = groups.into_iter().take(MAX_GROUPS);
-    let listed = listed.map(|((phase, reason), group)| {
-        let names = Names {
-            cluster: &group.example.name,
-            ..names
-        };
-        CauseGroup {
-            reason: plain(reason),
-            phase,
-            clusters: group.clusters,
-            example: group.example.name.to_string(),
-            message: note(&group.example.record.message),
-            remedy: plain(&remedy::for_cluster(reason, phase, names)),
-        }
+        Some((Urgency::of(record.phase, record.reason)?, cause))
     });
-    (listed.collect(), left_out)
+    let mut groups = rollout::causes::groups(causes, names);
+    let left_out = groups.len().saturating_sub(MAX_GROUPS);
+    groups.truncate(MAX_GROUPS);
+    for group in &mut groups {
+        group.reason = plain(&group.reason);
+        group.message = note(&group.message);
+        group.remedy = plain(&group.remedy);
+    }
+    (groups, left_out)
 }
 
 #[cfg(test)]

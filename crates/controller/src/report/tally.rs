@@ -60,7 +60,16 @@ impl Tally {
     pub fn waiting(&self) -> impl Iterator<Item = (Reason, u32)> + '_ {
         let all = Reason::ALL.iter().map(|(reason, _)| *reason);
         all.chain([Reason::Other])
-            .filter(|reason| !matches!(reason, Reason::None | Reason::Running | Reason::Soaking))
+            .filter(|reason| {
+                !matches!(
+                    reason,
+                    Reason::None
+                        | Reason::Running
+                        | Reason::Progressing
+                        | Reason::JobRunning
+                        | Reason::Soaking
+                )
+            })
             .map(|reason| (reason, self.waiting[reason as usize]))
             .filter(|(_, clusters)| *clusters > 0)
     }

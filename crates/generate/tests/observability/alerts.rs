@@ -69,6 +69,21 @@ fn every_alert_has_a_severity_a_text_and_a_runbook_that_exists() {
 }
 
 #[test]
+fn every_command_in_the_text_of_an_alert_exists() {
+    let reference = std::fs::read_to_string(repository::root().join("docs/reference/cli.md")).unwrap();
+    let mut found = 0;
+    for alert in all() {
+        let text = alert["annotations"]["description"].as_str().unwrap();
+        for command in text.split('`').skip(1).step_by(2) {
+            let is_heading = |line: &str| line.trim_start_matches('#').trim() == command;
+            assert!(reference.lines().any(is_heading), "{}: {command}", alert["alert"]);
+            found += 1;
+        }
+    }
+    assert!(found > 0);
+}
+
+#[test]
 fn no_expression_depends_on_how_the_scrape_is_configured() {
     for alert in all() {
         let expression = alert["expr"].as_str().unwrap();

@@ -99,10 +99,9 @@ fn find<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut at = object;
     let mut rest = path.trim_start_matches('.');
     while !rest.is_empty() {
-        let end = rest.find(['.', '[']).unwrap_or(rest.len());
-        let (field, after) = rest.split_at(end);
+        let (field, after) = rest.split_at(end_of_name(rest));
         if !field.is_empty() {
-            at = at.get(field)?;
+            at = at.get(field.replace("\\.", ".").as_str())?;
         }
         rest = after.trim_start_matches('.');
         if let Some(inside) = after.strip_prefix('[') {
@@ -112,6 +111,18 @@ fn find<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         }
     }
     Some(at)
+}
+
+/// Where the name at the beginning of a path ends. A dot after a backslash is part of it, as in `labels.example\.com/team`.
+fn end_of_name(path: &str) -> usize {
+    let mut before = ' ';
+    for (at, c) in path.char_indices() {
+        if c == '[' || (c == '.' && before != '\\') {
+            return at;
+        }
+        before = c;
+    }
+    path.len()
 }
 
 fn item<'a>(items: &'a [Value], filter: &str) -> Option<&'a Value> {
@@ -136,5 +147,26 @@ fn age(now: DateTime<Utc>, at: DateTime<Utc>) -> String {
         120..10_800 => format!("{minutes}m"),
         10_800..172_800 => format!("{hours}h"),
         _ => format!("{days}d"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_finds_fields_labels_and_conditions() {
+        let object = json!({
+            "metadata": {"labels": {"example.com/team": "a"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        for (path, found) in [
+            (".metadata.labels.example\\.com/team", Some("a")),
+            (".status.conditions[?(@.type==\"Ready\")].status", Some("True")),
+            (".status.conditions[0].status", Some("True")),
+            (".metadata.labels.example.com/team", None),
+        ] {
+            assert_eq!(find(&object, path).and_then(Value::as_str), found, "{path}");
+        }
     }
 }

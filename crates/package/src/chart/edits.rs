@@ -37,7 +37,7 @@ pub(super) const EDITS: [Edit; 12] = [
         kubernetes.io/os: linux
 ",
         "      {{- with .Values.priorityClassName }}
-      priorityClassName: {{ . }}
+      priorityClassName: {{ . | quote }}
       {{- end }}
       {{- with .Values.imagePullSecrets }}
       imagePullSecrets:
@@ -85,7 +85,7 @@ pub(super) const EDITS: [Edit; 12] = [
     edit(
         CONTROLLER,
         "image: mcu-controller\n",
-        "image: {{ include \"mcu.image\" . }}\n",
+        "image: {{ include \"mcu.image\" . | quote }}\n",
     ),
     edit(
         CONTROLLER,
@@ -97,7 +97,7 @@ pub(super) const EDITS: [Edit; 12] = [
         "            - --spoke-rbac=aggregate\n",
         "            - --spoke-rbac={{ .Values.spokeRBAC }}
             {{- with .Values.approverImage }}
-            - --approver-image={{ . }}
+            - {{ printf \"--approver-image=%s\" . | quote }}
             {{- end }}
             {{- range .Values.extraArgs }}
             - {{ . | quote }}

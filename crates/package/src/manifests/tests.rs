@@ -131,6 +131,22 @@ fn a_base_that_an_edit_does_not_fit_is_refused() {
     );
 }
 
+/// Helm itself renders the chart in `e2e/tests/install`.
+#[test]
+fn the_chart_finds_the_path_of_every_runbook_to_put_an_address_before_it() {
+    let chart = root().join(chart::DIRECTORY);
+    let read = |path: &str| std::fs::read_to_string(chart.join(path)).unwrap();
+    assert!(read("templates/prometheus-rules.yaml").contains(r#"replace "runbook_url: docs/""#));
+    let mut alerts = 0;
+    for path in below(&chart.join("alerts")).unwrap() {
+        let text = std::fs::read_to_string(path).unwrap();
+        let runbooks = text.matches("\n          runbook_url: docs/").count();
+        assert_eq!(text.matches("- alert: ").count(), runbooks);
+        alerts += runbooks;
+    }
+    assert!(alerts > 0);
+}
+
 fn copy(from: &Path, to: &Path, directories: &[&str]) {
     for directory in directories {
         for path in below(&from.join(directory)).unwrap() {

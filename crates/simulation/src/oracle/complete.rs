@@ -7,7 +7,8 @@ use api::time::parse_rfc3339;
 use chrono::{DateTime, Utc};
 
 use super::clocks::{EARLY, is_recorded_as_now};
-use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, Upgrade, Version, version};
+use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, Upgrade};
+use super::fields::{Version, version};
 use super::memory::Straggler;
 use super::row::Row;
 use super::rule::Rule;

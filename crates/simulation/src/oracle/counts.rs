@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hub_sim::At as _;
 use serde_json::Value;
 
-use super::facts::text;
+use super::fields::text;
 
 /// Most groups of causes in a status.
 const MAX_CAUSES: usize = 20;

@@ -7,7 +7,8 @@ use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::clocks::{CLOCK_JUMPS, EARLY, is_recorded_as_now, wall};
-use super::facts::{Facts, Key, Record, Running, Upgrade, version};
+use super::facts::{Facts, Key, Record, Running, Upgrade};
+use super::fields::version;
 use super::row::Row;
 use super::rule::Rule;
 use super::works::Work;

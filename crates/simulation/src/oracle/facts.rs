@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::Step as WorkStep;
-use hub_sim::{At as _, Object};
-use serde_json::Value;
 
-pub(super) use super::memory::Version;
+use super::fields::Version;
 use super::memory::{Refusals, Reported, Straggler, Told, Withdrawn};
 use super::row::Row;
 use super::rule::{Rule, Violation};
@@ -23,23 +21,6 @@ pub(super) const UNHEARD: Duration = Duration::from_secs(135);
 
 /// Upgrade, cluster, name of the work, revision and retry.
 pub(super) type Key = (String, String, String, String, String);
-
-/// Reads `4.14.12`.
-pub(super) fn version(text: &str) -> Option<Version> {
-    let mut parts = text.split('.').map(str::parse);
-    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
-}
-
-/// A text of a JSON value.
-pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.at(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// A label of an object.
-pub(super) fn label<'a>(object: &'a Object, name: &str) -> &'a str {
-    let found = object.labels.iter().find(|(key, _)| &**key == name);
-    found.map_or("", |(_, value)| value)
-}
 
 /// A spec of an upgrade, as far as rules depend on it.
 #[derive(Clone, Debug, Default)]

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A version as `(major, minor, patch)`.
-pub(super) type Version = (u64, u64, u64);
+use super::fields::Version;
 
 /// A phase that the rows of a cluster say.
 #[derive(Clone, Debug)]

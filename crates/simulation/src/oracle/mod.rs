@@ -5,6 +5,7 @@ mod complete;
 mod counts;
 mod deadlines;
 mod facts;
+mod fields;
 mod memory;
 mod objects;
 mod requests;

@@ -9,7 +9,8 @@ use api::names::{
 use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{After, Cluster, Facts, Generation, Upgrade, Version, label, text, version};
+use super::facts::{After, Cluster, Facts, Generation, Upgrade};
+use super::fields::{Version, label, text, version};
 use super::row::Row;
 use super::rule::Rule;
 use crate::actor::Sender;

@@ -7,7 +7,8 @@ use api::names::{ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_STARTED_AT,
 use hub_sim::At as _;
 use serde_json::Value;
 
-use super::facts::{Facts, Key, Running, Upgrade, text};
+use super::facts::{Facts, Key, Running, Upgrade};
+use super::fields::text;
 use super::rule::Rule;
 use crate::actor::Sender;
 

@@ -3,7 +3,7 @@
 use api::names::Step as WorkStep;
 use serde_json::Value;
 
-use super::facts::{Running, Version, text, version};
+use super::fields::{Version, text, version};
 use crate::words;
 
 /// The steps of [`WorkStep::ALL`], as rows name them.
@@ -81,11 +81,11 @@ impl Row {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// Whether the row does not name another start of the step of a work.
-    pub(super) fn names_start_of(&self, work: &Running) -> bool {
-        let mut of_work = steps().filter(|(step, _)| step.work_name(&work.cluster) == work.name);
-        let named = of_work.next().and_then(|(_, name)| self.step(name));
-        named.is_none_or(|step| step.started == work.started)
+    /// Whether the row of a cluster names this start of the step of a work, or none.
+    pub(super) fn may_have_start(&self, work: &str, cluster: &str, started: &str) -> bool {
+        let named = steps().find(|(step, _)| step.work_name(cluster) == work);
+        let named = named.and_then(|(_, name)| self.step(name));
+        named.is_none_or(|step| step.started == started)
     }
 
     /// Whether the row says that the update has not ended. A cluster stays Partial after that end, until the work of its next step

@@ -10,7 +10,8 @@ use hub_sim::{Change, ChangeKind};
 use serde_json::Value;
 
 use super::clocks::wall;
-use super::facts::{Cluster, DEAF, Facts, Record, Upgrade, Version, label, text};
+use super::facts::{Cluster, DEAF, Facts, Record, Upgrade};
+use super::fields::{Version, label, text};
 use super::memory::Told;
 use super::row::{Row, steps};
 use super::rule::Rule;
@@ -361,7 +362,7 @@ impl Facts {
                 && work.cluster == name
                 && work.revision == row.revision
                 && work.retry == row.retry
-                && row.names_start_of(work)
+                && row.may_have_start(&work.name, name, &work.started)
         });
         record.and_then(Record::row).is_none() && !has_work
     }

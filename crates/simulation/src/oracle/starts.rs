@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use api::names::Step;
 
-use super::facts::{Cluster, DEAF, Facts, Record, Running, UNHEARD, Upgrade, Version, version};
+use super::facts::{Cluster, DEAF, Facts, Record, Running, UNHEARD, Upgrade};
+use super::fields::{Version, version};
 use super::row::{Row, holds_slot};
 use super::rule::Rule;
 use super::works::Work;

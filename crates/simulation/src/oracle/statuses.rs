@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::clocks::{CLOCK_JUMPS, wall};
 use super::counts::contradiction;
-use super::facts::{Facts, Record, Running, Upgrade, text};
+use super::facts::{Facts, Record, Running, Upgrade};
+use super::fields::text;
 use super::memory::Told;
 use super::row::holds_slot;
 use super::rule::Rule;

@@ -7,7 +7,8 @@ use api::names::{LABEL_MCU_UID, Step};
 use serde_json::Value;
 
 use super::Oracle;
-use super::facts::{Facts, Record, Upgrade, text};
+use super::facts::{Facts, Record, Upgrade};
+use super::fields::text;
 use super::memory::{AllForbidden, Forbidden};
 use super::requests::Sent;
 use crate::actor::Sender;

@@ -12,7 +12,8 @@ use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::clocks::wall;
-use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Running, label, text, version};
+use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record, Running};
+use super::fields::{label, text, version};
 use super::memory::{Reported, Withdrawn};
 use super::requests::creation;
 use super::row::Row;

@@ -5,6 +5,9 @@ import { button, byId, element, plural, replace } from "./elements.js";
 export class Actions {
   #connection;
   #say;
+  /** What the page shows: the upgrade, and how many of its clusters can be retried. */
+  #upgrade;
+  #retryable;
 
   /** Calls `say(text)` with the result. */
   constructor(connection, say) {
@@ -14,15 +17,18 @@ export class Actions {
 
   /** Shows what can be done with an upgrade of which so many clusters can be retried. */
   show(upgrade, retryable) {
+    this.#upgrade = upgrade;
+    this.#retryable = retryable;
     const isStopped = upgrade.paused || upgrade.restored;
     const target = byId("actions");
     target.hidden = false;
-    replace(target, JSON.stringify([upgrade.uid, isStopped, retryable, upgrade.inFlight]), () => {
-      const pause = ["Pause", "pause", `${plural(upgrade.inFlight, "cluster")} in flight will finish all steps. No other cluster will start.`];
-      const resume = ["Resume", "resume", "Pending clusters will start as slots become free."];
-      const retry = ["Retry", "retry", `${plural(retryable, "cluster")} will be retried.`];
+    // The numbers are told when a button is pressed, so buttons stay while clusters start and end.
+    replace(target, JSON.stringify([upgrade.uid, isStopped, retryable > 0]), () => {
+      const pause = ["Pause", "pause", () => `${plural(this.#upgrade.inFlight, "cluster")} in flight will finish all steps. No other cluster will start.`];
+      const resume = ["Resume", "resume", () => "Pending clusters will start as slots become free."];
+      const retry = ["Retry", "retry", () => `${plural(this.#retryable, "cluster")} will be retried.`];
       return [isStopped ? resume : pause, ...(retryable ? [retry] : [])].map(([label, action, effect]) =>
-        button(label, () => this.#ask(upgrade, label, action, effect)),
+        button(label, () => this.#ask(upgrade, label, action, effect()), { "data-key": action }),
       );
     });
   }

@@ -5,7 +5,7 @@
 import { Actions } from "./actions.js";
 import { isSame, showCauses } from "./causes.js";
 import { Connection } from "./connection.js";
-import { button, byId, duration, element, now, number, phaseLabel, plural, replace } from "./elements.js";
+import { button, byId, duration, element, now, number, phaseLabel, plural, replace, setText } from "./elements.js";
 import { CANARY, Fleet } from "./fleet.js";
 import { FleetMap } from "./map.js";
 import { Story } from "./story.js";
@@ -119,16 +119,18 @@ const keyOf = ({ namespace, name }) => `${namespace}/${name}`;
 
 function showUpgrades({ upgrades, more }) {
   const select = byId("upgrade");
-  replace(select, JSON.stringify([upgrades, more]), () => {
-    const options = upgrades.map((one) =>
-      element("option", { value: keyOf(one) }, `${keyOf(one)}: ${one.state}, ${number(one.complete)}/${number(one.total)}`),
-    );
+  // An open list would close if its options were others whenever a cluster is done.
+  replace(select, JSON.stringify([upgrades.map(keyOf), more]), () => {
+    const options = upgrades.map((one) => element("option", { value: keyOf(one) }));
     if (more) options.push(element("option", { disabled: "" }, `${plural(more, "more upgrade")}`));
     return options;
   });
+  upgrades.forEach((one, index) =>
+    setText(select.options[index], `${keyOf(one)}: ${one.state}, ${number(one.complete)}/${number(one.total)}`),
+  );
   const chosen = upgrades.find((one) => keyOf(one) === wanted) ?? (upgrade ? null : upgrades[0]);
   if (chosen) {
-    select.value = keyOf(chosen);
+    if (select.value !== keyOf(chosen)) select.value = keyOf(chosen);
     if (keyOf(chosen) !== wanted || !upgrade) choose(keyOf(chosen));
   } else if (!upgrades.length) {
     showEmpty("There are no upgrades here.");

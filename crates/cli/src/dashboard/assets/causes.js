@@ -1,11 +1,13 @@
 // Why clusters failed or wait, in groups. Choosing one shows its clusters on the map.
 
-import { button, byId, element, number, phaseLabel, plural, replace } from "./elements.js";
+import { button, byId, element, number, phaseLabel, plural, replace, setText } from "./elements.js";
 
 /** Shows the causes. `chosen` is the one that the map is filtered by, `choose(cause)` chooses another one. */
 export function showCauses({ causes, more }, chosen, choose) {
   const target = byId("causes");
-  replace(target, JSON.stringify([causes, more, chosen]), () => {
+  const kinds = causes.map(({ phase, reason, message }) => [phase, reason, Boolean(message)]);
+  // Numbers and examples change all the time. They change in place, so that a button is there until it is released.
+  replace(target, JSON.stringify([kinds, more, chosen && [chosen.phase, chosen.reason]]), () => {
     if (!causes.length) {
       return [element("li", { class: "quiet" }, "No cluster failed or waits.")];
     }
@@ -15,6 +17,7 @@ export function showCauses({ causes, more }, chosen, choose) {
     }
     return items;
   });
+  causes.forEach((cause, index) => update(target.children[index], cause));
 }
 
 export const isSame = (a, b) => Boolean(a && b) && a.phase === b.phase && a.reason === b.reason;
@@ -22,13 +25,23 @@ export const isSame = (a, b) => Boolean(a && b) && a.phase === b.phase && a.reas
 function item(cause, chosen, choose) {
   const head = button("", () => choose(cause), {
     "aria-pressed": isSame(cause, chosen),
-    "aria-label": `${cause.reason}, ${cause.phase}, ${plural(cause.clusters, "cluster")}: show them on the map`,
+    "data-key": `${cause.phase} ${cause.reason}`,
   });
-  head.append(phaseLabel(cause.phase), cause.reason, element("b", {}, number(cause.clusters)));
+  head.append(phaseLabel(cause.phase), cause.reason, element("b"));
   const made = element("li", {}, head);
   if (cause.message) {
-    made.append(element("p", {}, `${cause.example}: ${cause.message}`));
+    made.append(element("p"));
   }
-  made.append(element("p", { class: "quiet" }, cause.remedy));
+  made.append(element("p", { class: "quiet" }));
   return made;
+}
+
+function update(shown, cause) {
+  const label = `${cause.reason}, ${cause.phase}, ${plural(cause.clusters, "cluster")}: show them on the map`;
+  shown.firstElementChild.setAttribute("aria-label", label);
+  setText(shown.querySelector("b"), number(cause.clusters));
+  if (cause.message) {
+    setText(shown.children[1], `${cause.example}: ${cause.message}`);
+  }
+  setText(shown.lastElementChild, cause.remedy);
 }

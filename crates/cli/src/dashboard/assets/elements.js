@@ -35,11 +35,25 @@ export function phaseLabel(phase) {
   return element("span", { class: "phase" }, element("span", { class: `swatch ${phase}` }), phase);
 }
 
-/** Replaces the content of an element unless it shows the same already, so that focus and selection stay. */
+/**
+ * Replaces the content of an element unless it shows the same already. The focus goes to what has the same `data-key` in the new
+ * content, because a keyboard would otherwise begin at the top of the page again.
+ */
 export function replace(target, key, make) {
   if (target.shownKey !== key) {
     target.shownKey = key;
+    const focused = target.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
     target.replaceChildren(...make());
+    if (focused !== undefined) {
+      [...target.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus();
+    }
+  }
+}
+
+/** Changes a text in place, if it is another one. */
+export function setText(target, text) {
+  if (target.textContent !== text) {
+    target.textContent = text;
   }
 }
 

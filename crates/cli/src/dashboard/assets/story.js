@@ -49,14 +49,14 @@ export class Story {
     ];
     // A later request may have been answered first.
     if (request === this.#request && this.#shown) {
-      const hadFocus = document.activeElement?.id === "story-title";
+      const focused = byId("story").contains(document.activeElement) ? document.activeElement.id : "";
       const heading = element("div", { class: "heading" },
         element("h2", { id: "story-title", tabindex: "-1" }, cluster),
-        button("Close", () => this.close()),
+        button("Close", () => this.close(), { id: "story-close" }),
       );
       byId("story").replaceChildren(heading, ...content);
       byId("story").hidden = false;
-      if (hadFocus) byId("story-title").focus();
+      if (focused) byId(focused).focus();
     }
   }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use rollout::Phase;
 use rollout::testing::record;
 
 use super::*;
@@ -46,6 +47,8 @@ fn clusters_with_the_same_reason_and_phase_are_one_group_and_those_that_need_a_h
         state("m", Phase::Complete, Reason::None),
         state("n", Phase::Partial, Reason::Running),
         state("o", Phase::PostAction, Reason::WorkRefused),
+        state("p", Phase::Partial, Reason::Progressing),
+        state("q", Phase::PreAction, Reason::JobRunning),
     ];
     let (groups, left_out) = groups(&clusters, NAMES);
     assert_eq!(
