@@ -130,6 +130,7 @@ impl Hub {
                 now: &now,
                 warnings: &mut Vec::new(),
                 is_untidy: false,
+                lacks_status: false,
             };
             writer.create(object.clone()).ok().map(|written| written.object)
         })

@@ -42,6 +42,9 @@ pub struct Object {
     /// Whether it was stored with empty or null metadata, as the server does with what is applied. Nobody sees that, but the next
     /// write stores the object again even if it changes nothing.
     pub(crate) is_untidy: bool,
+    /// Whether it was stored without its status, which has a default. Everybody sees that default, and the next write stores it
+    /// even if it changes nothing.
+    pub(crate) lacks_status: bool,
     /// The text as a value, while the hub remembers it.
     value: Mutex<Option<Arc<Value>>>,
     text: Box<str>,
@@ -86,6 +89,7 @@ impl Object {
             is_held: finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             managers,
             is_untidy: false,
+            lacks_status: false,
             value: Mutex::new(Some(Arc::new(value))),
             text: text.into_boxed_str(),
             metadata_at,

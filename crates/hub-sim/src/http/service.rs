@@ -287,6 +287,7 @@ impl Service {
                 now: &now,
                 warnings,
                 is_untidy: false,
+                lacks_status: false,
             })
         })
     }
@@ -316,6 +317,7 @@ impl Service {
                 now: &now,
                 warnings: &mut Vec::new(),
                 is_untidy: false,
+                lacks_status: false,
             };
             writer.delete(options)
         })

@@ -82,6 +82,8 @@ pub(crate) struct Writer<'a> {
     pub warnings: &'a mut Vec<String>,
     /// Whether what is stored has empty or null metadata.
     pub is_untidy: bool,
+    /// Whether what is created has no status, which has a default.
+    pub lacks_status: bool,
 }
 
 /// Lets a controller of the hub itself write an object, or its subresource.
@@ -108,6 +110,7 @@ pub(crate) fn write_as(
         now,
         warnings: &mut Vec::new(),
         is_untidy: false,
+        lacks_status: false,
     });
 }
 
@@ -147,6 +150,7 @@ impl Writer<'_> {
     fn put(self, at: Key, value: Value, managers: Managers) -> Result<Arc<Object>, ApiError> {
         let mut object = Object::new(at, value, managers, self.state.revision() + 1);
         object.is_untidy = self.is_untidy;
+        object.lacks_status = self.lacks_status;
         match object.text().len() {
             size if size > MOST_TO_ETCD => Err(ApiError::internal(format!(
                 "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {MOST_TO_ETCD})"

@@ -94,7 +94,7 @@ impl Writer<'_> {
             (true, true) => managers == live.managers,
             _ => false,
         };
-        let is_unchanged = next == *before && is_as_stored;
+        let is_unchanged = next == *before && is_as_stored && !live.lacks_status;
         let is_released = live.is_deleting
             && next
                 .at("/metadata/finalizers")
