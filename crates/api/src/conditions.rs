@@ -91,7 +91,7 @@ pub mod reason {
     pub const DELETION_REFUSED: &str = "DeletionRefused";
     /// Stalled=True and Ready=False: the hub rejects the record of a cluster.
     pub const RECORD_REFUSED: &str = "RecordRefused";
-    /// Stalled=True and Ready=False: the selection is empty.
+    /// Stalled=True and Ready=False: no cluster is selected, or the canary selector matches none.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
     /// Stalled=True and Ready=False: a canary failed or its pre-action is degraded.
     pub const CANARY_FAILED: &str = "CanaryFailed";

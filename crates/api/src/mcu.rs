@@ -160,17 +160,17 @@ pub enum LabelOperator {
 /// The update that is requested in each cluster's ClusterVersion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("(has(self.version) && self.version != '') || (has(self.image) && self.image != '')").message("set version (such as 4.12.0) or image"))]
+#[x_kube(validation = Rule::new("(has(self.version) && self.version != '') || (has(self.image) && self.image != '')").message("set version (such as 4.20.0) or image"))]
 pub struct ClusterVersionSpec {
-    /// Update channel, such as stable-4.12. If empty, the cluster keeps its channel.
+    /// Update channel, such as stable-4.20. If empty, the cluster keeps its channel.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
-    #[x_kube(validation = Rule::new("!self.matches('[^!-~]')").message("must be a channel such as stable-4.12, in printable ASCII characters without white space"))]
+    #[x_kube(validation = Rule::new("!self.matches('[^!-~]')").message("must be a channel such as stable-4.20, in printable ASCII characters without white space"))]
     pub channel: String,
-    /// Version to upgrade to, such as 4.12.0. If an image is given as well, the release image must have this version.
+    /// Version to upgrade to, such as 4.20.0. If an image is given as well, the release image must have this version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
-    #[x_kube(validation = Rule::new("self == '' || self.matches('^(0|[1-9][0-9]{0,8})[.](0|[1-9][0-9]{0,8})[.](0|[1-9][0-9]{0,8})(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')").message("must be a full semantic version such as 4.12.0, without a leading v"))]
+    #[x_kube(validation = Rule::new("self == '' || self.matches('^(0|[1-9][0-9]{0,8})[.](0|[1-9][0-9]{0,8})[.](0|[1-9][0-9]{0,8})(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')").message("must be a full semantic version such as 4.20.0, without a leading v"))]
     pub version: String,
     /// URL of the update service. If empty, the cluster keeps its upstream.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 /// True for a character that controls a terminal or editor instead of being shown: control characters (C0, DEL, C1),
-/// marks that change the direction of text, and separators that break lines.
+/// marks that change the direction of text, separators that break lines, and characters that are not visible, such as the
+/// zero-width space, by which two different texts look the same.
 ///
 /// `update_graph::text::is_steering` is the same rule for the texts of update graphs. Neither crate depends on the other,
 /// so a test of `kubectl-mcu`, which knows both, compares the two.
@@ -11,8 +12,9 @@ use std::borrow::Cow;
 pub const fn is_steering(c: char) -> bool {
     matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
-        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        | '\u{2028}' | '\u{2029}')
+        | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}')
 }
 
 /// True for a character that JSON allows unescaped but YAML does not. The API server parses a server-side apply as YAML.
@@ -66,5 +68,15 @@ mod tests {
         assert_eq!(visible("a\nb\tc\u{9b}d\u{7f}"), "a b c d ");
         assert_eq!(visible("\u{202e}evil\u{2066}\u{200f}\u{2028}"), " evil   ");
         assert_eq!(visible("Größe 東京 🚀"), "Größe 東京 🚀");
+    }
+
+    #[test]
+    fn characters_that_are_not_visible_become_spaces() {
+        let invisible = ('\u{200b}'..='\u{200f}')
+            .chain('\u{2060}'..='\u{2064}')
+            .chain(['\u{ad}', '\u{180e}', '\u{feff}', '\u{fff9}']);
+        for c in invisible {
+            assert_eq!(visible(&format!("edge{c}-1")), "edge -1", "{c:?}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::completion::{CompleteArgs, CompletionArgs, Shell};
 pub use self::connection::ConnectionArgs;
-pub use self::create::CreateArgs;
+pub use self::create::{CreateArgs, DryRun};
 pub use self::dashboard::DashboardArgs;
 pub use self::examples::AFTER_HELP;
 use self::examples::{

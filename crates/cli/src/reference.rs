@@ -100,7 +100,12 @@ fn spelling(arg: &Arg) -> String {
     let _ = write!(text, "--{long}");
     if arg.get_action().takes_values() {
         let name = arg.get_value_names().and_then(|names| names.first());
-        let _ = write!(text, " {}", name.map_or("VALUE", |name| name.as_str()));
+        let name = name.map_or("VALUE", |name| name.as_str());
+        let _ = if arg.is_require_equals_set() {
+            write!(text, "[={name}]")
+        } else {
+            write!(text, " {name}")
+        };
     }
     text
 }

@@ -3,6 +3,7 @@
 use api::names::LABEL_MCU;
 use api::report::{Phase, ReportRow};
 use api::stored::{StoredRow, Unreadable};
+use api::validate::is_subdomain;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -21,8 +22,8 @@ pub fn selector(mcu: &str) -> String {
 pub struct Rows {
     /// One row per cluster, ordered by name.
     pub rows: Vec<ReportRow>,
-    /// Number of rows that cannot be read. If such a row names its cluster, `rows` has the cluster as Blocked, as in the
-    /// controller.
+    /// Number of rows that cannot be read, or whose cluster has a name that no ManagedCluster can have. If a row that cannot be
+    /// read names its cluster, `rows` has the cluster as Blocked, as in the controller.
     pub unreadable: usize,
 }
 
@@ -78,12 +79,10 @@ impl Rows {
 /// The reason of a cluster whose row cannot be read.
 const UNREADABLE: &str = "UnreadableRecord";
 
-/// The row of a stored text; `None` if it cannot be read and does not name its cluster.
+/// The row of a stored text; `None` if it does not name its cluster, or by a name that no ManagedCluster can have.
 #[must_use]
 pub fn row(text: Box<RawValue>) -> Option<ReportRow> {
-    StoredRow::read(text)
-        .row
-        .map_or_else(|unreadable| blocked(Some(unreadable)), Some)
+    named(text).map_or_else(|unreadable| blocked(Some(unreadable)), Some)
 }
 
 /// Which row of a cluster counts if two reports have one: that of the highest rank. A row that cannot be read may be newer than
@@ -95,7 +94,24 @@ pub fn rank(row: &ReportRow) -> (bool, DateTime<Utc>) {
 
 fn read(row: &Value) -> Result<ReportRow, Option<Unreadable>> {
     let text = serde_json::value::to_raw_value(row).map_err(|_| None)?;
-    StoredRow::read(text).row.map_err(Some)
+    named(text).map_err(Some)
+}
+
+/// Reads a stored row. One whose cluster has a name that no ManagedCluster can have is unreadable: somebody has forged it, and
+/// with line breaks in it the name would be several names in a list.
+fn named(text: Box<RawValue>) -> Result<ReportRow, Unreadable> {
+    match StoredRow::read(text).row {
+        Ok(row) if is_subdomain(&row.cluster) => Ok(row),
+        Ok(row) => Err(Unreadable {
+            cluster: None,
+            since: Some(row.since),
+            error: "field cluster is no name of a ManagedCluster".to_owned(),
+        }),
+        Err(unreadable) => Err(Unreadable {
+            cluster: unreadable.cluster.filter(|name| is_subdomain(name)),
+            ..unreadable
+        }),
+    }
 }
 
 /// The row of a cluster whose stored row cannot be read: Blocked, as in the controller. `None` if the stored row does not name

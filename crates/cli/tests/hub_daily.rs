@@ -5,6 +5,8 @@
 
 mod outcome;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use testenv::Hub;
 use testenv::apply::apply_objects;
@@ -87,6 +89,10 @@ async fn an_upgrade_is_created_and_its_clusters_are_found_by_cause_label_and_fie
     let hub = start().await;
     let dry = shown(&hub, &[&CREATE[..], &["--dry-run"]].concat());
     assert!(dry.contains("namespace: upgrades"), "{dry}");
+    assert!(!dry.contains("uid:"), "{dry}");
+    let tried = shown(&hub, &[&CREATE[..], &["--dry-run=server"]].concat());
+    assert!(tried.contains("namespace: upgrades"), "{tried}");
+    assert!(tried.contains("uid:"), "only the API server gives a UID: {tried}");
     assert_eq!(
         run(&hub, &["status", "spring"]).code,
         Some(1),
@@ -100,6 +106,11 @@ async fn an_upgrade_is_created_and_its_clusters_are_found_by_cause_label_and_fie
     let again = run(&hub, &CREATE);
     assert_eq!(again.code, Some(1));
     assert!(again.err.contains("AlreadyExists"), "{}", again.err);
+    let tried = run(&hub, &[&CREATE[..], &["--dry-run=server"]].concat());
+    assert!(
+        tried.code == Some(1) && tried.err.contains("AlreadyExists"),
+        "{tried:?}"
+    );
 
     apply_objects(hub.client(), &[report()]).await.unwrap();
     let clusters = |args: &[&str]| shown(&hub, &[&["clusters", "spring"], args].concat());
@@ -122,12 +133,59 @@ async fn an_upgrade_is_created_and_its_clusters_are_found_by_cause_label_and_fie
         shown(&hub, &["cluster", "edge-2", "-o", "name"]),
         "upgrades/spring\n"
     );
+    let missing = run(&hub, &["cluster", "edge-9", "-o", "json"]);
+    assert_eq!((missing.code, missing.out.as_str()), (Some(1), ""), "{missing:?}");
+    assert!(
+        missing.err.contains("there is no ManagedCluster \"edge-9\""),
+        "{}",
+        missing.err
+    );
     let csv = shown(&hub, &["export", "spring", "-o", "csv"]);
     assert!(
         csv.contains("upgrades,spring,4.18.20,edge-1,Failed,false,false,ClusterUpgradeTimeout,about edge-1"),
         "{csv}"
     );
     assert!(shown(&hub, &["history"]).contains("spring   4.18.20"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_read_reports_alone_sees_the_upgrades_of_a_cluster() {
+    let hub = start().await;
+    let (group, metadata) = (
+        "rbac.authorization.k8s.io",
+        json!({"name": "reports", "namespace": "upgrades"}),
+    );
+    let role = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": metadata,
+        "rules": [{
+            "apiGroups": ["cluster.open-cluster-management.io"], "resources": ["managedclustersupgradereports"],
+            "verbs": ["get", "list"],
+        }],
+    });
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "reports"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "reader"}],
+    });
+    let objects = [role, binding, report()];
+    apply_objects(hub.client(), &objects).await.unwrap();
+    let asked = || run(&hub, &["cluster", "edge-2", "--as", "reader"]);
+    let mut read = asked();
+    // It takes the API server a moment to heed a new binding.
+    for _ in 0..100 {
+        if read.code == Some(0) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        read = asked();
+    }
+    assert_eq!(read.code, Some(0), "{read:?}");
+    assert!(read.out.contains("ManagedService"), "{}", read.out);
+    assert!(
+        read.err.contains("Warning: managedclusters") && read.err.contains("forbidden"),
+        "{}",
+        read.err
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

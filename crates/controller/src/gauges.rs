@@ -1,6 +1,7 @@
 //! Counts of objects on the hub, exported as metrics after each pass.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::conditions::{COMPLETE, TYPES};
@@ -84,8 +85,8 @@ fn samples(state: &State) -> (Vec<UpgradeSample>, usize) {
             None => open.push((entry.created.timestamp(), entry)),
         }
     }
-    let omitted = keep_newest(&mut open, MAX_OPEN);
-    keep_newest(&mut finished, MAX_FINISHED);
+    let omitted = keep_first(&mut open, MAX_OPEN);
+    keep_first(&mut finished, MAX_FINISHED);
     let mut samples: Vec<UpgradeSample> = open
         .into_iter()
         .map(|(created, entry)| sample(entry, created))
@@ -99,13 +100,52 @@ fn samples(state: &State) -> (Vec<UpgradeSample>, usize) {
     (samples, omitted)
 }
 
-/// Keeps the newest ones only, and returns how many are left out.
-fn keep_newest<T>(all: &mut Vec<(i64, T)>, most: usize) -> usize {
-    let omitted = all.len().saturating_sub(most);
-    if omitted > 0 {
-        all.select_nth_unstable_by_key(most, |(at, _)| Reverse(*at));
-        all.truncate(most);
+/// What decides first which upgrades have series, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SeriesRank {
+    /// Clusters are at work.
+    AtWork,
+    /// It has clusters, none of them at work.
+    Selected,
+    /// It has no cluster.
+    Empty,
+}
+
+impl SeriesRank {
+    fn of(entry: &UpgradeEntry) -> Self {
+        let phases = phases_of(entry);
+        let mut counted = Phase::ALL.iter().zip(phases).filter(|(_, count)| *count > 0);
+        if counted.clone().any(|(phase, _)| phase.is_at_work()) {
+            Self::AtWork
+        } else if counted.next().is_some() {
+            Self::Selected
+        } else {
+            Self::Empty
+        }
     }
+}
+
+/// Keeps the upgrades that have series, given with their times, and returns how many are left out. Within a rank namespaces take
+/// turns, each with its newest upgrade: otherwise whoever may create upgrades in one namespace could take the series, and with
+/// them the alerts, of all others.
+fn keep_first(all: &mut Vec<(i64, &UpgradeEntry)>, most: usize) -> usize {
+    let omitted = all.len().saturating_sub(most);
+    if omitted == 0 {
+        return 0;
+    }
+    // Both sorts are stable, and the caller's order is that of the UIDs: passes over the same upgrades choose the same ones.
+    all.sort_by_key(|(at, _)| Reverse(*at));
+    let mut turns: BTreeMap<(SeriesRank, &str), usize> = BTreeMap::new();
+    let mut ranked = Vec::with_capacity(all.len());
+    for (at, entry) in all.drain(..) {
+        let rank = SeriesRank::of(entry);
+        let turn = turns.entry((rank, &*entry.namespace)).or_default();
+        *turn += 1;
+        ranked.push((rank, *turn, at, entry));
+    }
+    ranked.sort_by_key(|(rank, turn, ..)| (*rank, *turn));
+    ranked.truncate(most);
+    all.extend(ranked.into_iter().map(|(_, _, at, entry)| (at, entry)));
     omitted
 }
 

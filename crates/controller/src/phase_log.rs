@@ -84,4 +84,20 @@ mod tests {
         assert_eq!(log.admit(begun + REFILL), Some(10_000));
         assert_eq!(log.admit(begun + REFILL * 2), Some(0));
     }
+
+    #[test]
+    fn ten_thousand_changes_within_a_second_are_a_burst_and_twenty_lines_and_none_is_lost_from_the_count() {
+        let begun = Instant::now();
+        let log = PhaseLog::new(begun);
+        let (mut lines, mut omitted) = (0, 0);
+        for number in 0..10_000 {
+            if let Some(before) = log.admit(begun + Duration::from_micros(100) * number) {
+                lines += 1;
+                omitted += before;
+            }
+        }
+        assert!((BURST..=BURST + 20).contains(&lines), "{lines}");
+        let told = log.admit(begun + Duration::from_secs(2));
+        assert_eq!(u64::from(lines) + omitted + told.unwrap(), 10_000);
+    }
 }

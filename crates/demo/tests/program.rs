@@ -1,5 +1,5 @@
-//! The program on its simulated hub: it can be interrupted, and an upgrade that somebody creates on the hub to play with moves. The
-//! whole story is a step of `cargo xtask test`.
+//! The program on its simulated hub: it can be interrupted, an upgrade that somebody creates on the hub to play with moves, and
+//! the plugin says which hub it is. The whole story is a step of `cargo xtask test`.
 
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -80,7 +80,10 @@ async fn an_upgrade_on_the_hub_to_play_with_moves_by_its_placement() {
     let path = kubeconfig.display().to_string();
     let mut demo = Demo::start(&["serve", "--clusters", "3", "--kubeconfig", &path]);
     until("the kubeconfig", async || kubeconfig.exists()).await;
-    let upgrades: Api<ManagedClustersUpgrade> = Api::namespaced(client(&kubeconfig).await, "default");
+    let client = client(&kubeconfig).await;
+    let note = kubectl_mcu::policies::warning(&client).await;
+    assert!(note.is_some_and(|note| note.contains("this is a simulated hub")));
+    let upgrades: Api<ManagedClustersUpgrade> = Api::namespaced(client, "default");
     let upgrade = json!({
         "apiVersion": format!("{}/{}", api::GROUP, api::VERSION), "kind": "ManagedClustersUpgrade",
         "metadata": {"name": "spring", "namespace": "default"},
@@ -99,5 +102,7 @@ async fn an_upgrade_on_the_hub_to_play_with_moves_by_its_placement() {
         status.in_flight == Some(2) && total == Some(3)
     })
     .await;
+    let check = ["kubectl-mcu", "check", "--kubeconfig", &path];
+    assert_eq!(kubectl_mcu::run_args(check).await, kubectl_mcu::Exit::Done);
     assert_eq!(demo.end("-TERM"), Some(0));
 }

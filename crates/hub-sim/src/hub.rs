@@ -9,7 +9,7 @@ use crate::garbage;
 use crate::kind::Kind;
 use crate::kinds;
 use crate::news::{News, Writes};
-use crate::object::Object;
+use crate::object::{Object, Unseen};
 use crate::state::{KindId, Observer, Snapshot, State};
 use crate::write::{WriteOptions, Writer};
 
@@ -129,8 +129,7 @@ impl Hub {
                 options: &options,
                 now: &now,
                 warnings: &mut Vec::new(),
-                is_untidy: false,
-                lacks_status: false,
+                unseen: Unseen::default(),
             };
             writer.create(object.clone()).ok().map(|written| written.object)
         })

@@ -20,6 +20,15 @@ pub fn key(namespace: &str, name: &str) -> Key {
     }
 }
 
+/// How an object is stored otherwise than it is seen. The next write stores it again even if it changes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unseen {
+    /// With empty or null metadata, as the server does with what is applied.
+    pub is_untidy: bool,
+    /// Without its status, which has a default.
+    pub lacks_status: bool,
+}
+
 /// A stored object.
 #[derive(Debug)]
 pub struct Object {
@@ -39,12 +48,8 @@ pub struct Object {
     pub is_held: bool,
     /// Who owns which field.
     pub managers: Managers,
-    /// Whether it was stored with empty or null metadata, as the server does with what is applied. Nobody sees that, but the next
-    /// write stores the object again even if it changes nothing.
-    pub(crate) is_untidy: bool,
-    /// Whether it was stored without its status, which has a default. Everybody sees that default, and the next write stores it
-    /// even if it changes nothing.
-    pub(crate) lacks_status: bool,
+    /// How it is stored otherwise than it is seen.
+    pub(crate) unseen: Unseen,
     /// The text as a value, while the hub remembers it.
     value: Mutex<Option<Arc<Value>>>,
     text: Box<str>,
@@ -88,8 +93,7 @@ impl Object {
             is_deleting: !text_of("deletionTimestamp").is_empty(),
             is_held: finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             managers,
-            is_untidy: false,
-            lacks_status: false,
+            unseen: Unseen::default(),
             value: Mutex::new(Some(Arc::new(value))),
             text: text.into_boxed_str(),
             metadata_at,

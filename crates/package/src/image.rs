@@ -1,4 +1,4 @@
-//! `cargo xtask image`: the controller's image as an OCI layout, without a container runtime.
+//! `cargo xtask image`: the image of the controller or of the update service as an OCI layout, without a container runtime.
 //!
 //! Equal binaries, dependencies and commits give equal bytes: files have the time of the commit and owner 0, and JSON is canonical.
 
@@ -16,13 +16,42 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use repository::{Metadata, root};
 
-pub use build::Platform;
+pub use build::{Platform, STATIC};
 pub use layer::{Entry, layer};
 pub use layout::{Blob, Image, Layout};
 pub use push::push;
 
-/// The program in the image; also the name of its package.
-pub const PROGRAM: &str = "mcu-controller";
+/// Where programs look for the certificates of public authorities, without the first slash.
+const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
+
+/// A program that has an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Program {
+    /// The controller on the hub.
+    McuController,
+    /// The update service.
+    UpdateService,
+}
+
+impl Program {
+    /// Its name, which is also that of its package.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::McuController => repository::CONTROLLER,
+            Self::UpdateService => repository::UPDATE_SERVICE,
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::McuController => {
+                "Upgrades fleets of OpenShift clusters from an Open Cluster Management hub"
+            }
+            Self::UpdateService => "Serves the update graph of OpenShift to clusters",
+        }
+    }
+}
 
 /// A processor architecture, as OCI names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -56,6 +85,9 @@ pub enum Libc {
 /// What to build, and where it goes.
 #[derive(Clone, Debug, Args)]
 pub struct ImageArgs {
+    /// The program in the image.
+    #[arg(long, value_enum, default_value = "mcu-controller")]
+    program: Program,
     /// Architectures, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "amd64")]
     arch: Vec<Architecture>,
@@ -65,7 +97,11 @@ pub struct ImageArgs {
     /// Cargo's profile; dev builds in less time.
     #[arg(long, default_value = "release")]
     profile: String,
-    /// Directory of the OCI layout, which is replaced. Default: image in cargo's target directory.
+    /// PEM file with the certificate authorities that update-service trusts, such as those of your distribution. Without it,
+    /// update-service trusts those of its configuration only.
+    #[arg(long, value_name = "FILE")]
+    certificates: Option<PathBuf>,
+    /// Directory of the OCI layout, which is replaced. Default: image/PROGRAM in cargo's target directory.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Push it, too, with the credentials of docker or podman: REGISTRY/REPOSITORY:TAG.
@@ -122,22 +158,36 @@ fn git(arguments: &[&str]) -> Result<String> {
 /// something.
 pub fn run(args: &ImageArgs) -> Result<()> {
     let commit = Commit::read()?;
+    let program = args.program;
+    let certificates = match &args.certificates {
+        Some(file) => Some(certificates(program, file)?),
+        None => None,
+    };
     let mut architectures = args.arch.clone();
     architectures.sort_unstable();
     architectures.dedup();
-    let targets = architectures
+    let platforms = architectures
         .iter()
         .map(|&architecture| Platform::new(architecture, args.libc))
         .collect::<Result<Vec<_>>>()?;
     let mut images = Vec::new();
-    for target in &targets {
-        let binary = target.build(PROGRAM, &args.profile)?;
-        images.push(image(&binary, target.architecture, target.triple, &commit)?);
+    for platform in &platforms {
+        let binary = platform.build(program.name(), &args.profile)?;
+        images.push(image(
+            program,
+            &binary,
+            platform,
+            certificates.as_deref(),
+            &commit,
+        )?);
     }
     let layout = Layout::new(&images)?;
     let output = match &args.output {
         Some(output) => output.clone(),
-        None => Metadata::load()?.target_directory.join("image"),
+        None => Metadata::load()?
+            .target_directory
+            .join("image")
+            .join(program.name()),
     };
     layout.write(&output)?;
     println!(
@@ -154,24 +204,55 @@ pub fn run(args: &ImageArgs) -> Result<()> {
     Ok(())
 }
 
-/// The image of one architecture with this binary, which was built for the target.
+/// The certificates of a file, for a program that reads them.
+fn certificates(program: Program, file: &Path) -> Result<Vec<u8>> {
+    ensure!(
+        program == Program::UpdateService,
+        "{} trusts the authority of its ServiceAccount only: --certificates is for {}",
+        program.name(),
+        Program::UpdateService.name()
+    );
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    ensure!(
+        text.contains("-----BEGIN CERTIFICATE-----") && !text.contains("PRIVATE KEY-----"),
+        "{} has no certificates in PEM, or a private key",
+        file.display()
+    );
+    Ok(text.into_bytes())
+}
+
+/// The image of a program with this binary, which was built for the platform. `certificates`: a PEM file of the authorities that it
+/// trusts.
 ///
 /// # Errors
 /// The binary or the licence of a dependency cannot be read, or cargo does not know the dependencies.
-pub fn image(binary: &Path, architecture: Architecture, target: &str, commit: &Commit) -> Result<Image> {
+pub fn image(
+    program: Program,
+    binary: &Path,
+    platform: &Platform,
+    certificates: Option<&[u8]>,
+    commit: &Commit,
+) -> Result<Image> {
     let bytes = std::fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
-    let dependencies = sbom::Dependencies::read(PROGRAM, target)?;
+    let dependencies = sbom::Dependencies::read(program.name(), platform.triple)?;
     let mut texts = licences::entries(&dependencies)?;
     texts.push(Entry::file(
-        "sbom/mcu-controller.cdx.json",
+        format!("sbom/{}.cdx.json", program.name()),
         sbom::render(&dependencies)?,
     ));
+    texts.extend(certificates.map(|certificates| Entry::file(CERTIFICATES, certificates.to_vec())));
     let layers = [
         // Texts change less often than the binary, so they are the layer below.
         layer(texts, commit.time)?,
-        layer(vec![Entry::program(PROGRAM, bytes)], commit.time)?,
+        layer(vec![Entry::program(program.name(), bytes)], commit.time)?,
     ];
-    Image::new(architecture, &dependencies.version(), layers.into(), commit)
+    Image::new(
+        program,
+        platform.architecture,
+        &dependencies.version(),
+        layers.into(),
+        commit,
+    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a release consists of, made from one source: the manifests in `deploy/` and the workspace itself.
 //!
 //! [`manifests`] has the generated files of `deploy/`: everything in one file, the Helm chart, the OLM bundle. [`image`] builds and
-//! pushes the controller's image, [`plugin`] packs the kubectl plugin.
+//! pushes the images, [`plugin`] packs the kubectl plugin.
 
 pub mod base;
 pub mod bundle;

@@ -19,7 +19,7 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Build the controller's image without a container runtime, and push it if asked to.
+    /// Build the image of the controller or the update service without a container runtime, and push it.
     Image(ImageArgs),
     /// Pack the kubectl plugin for this machine, with its krew manifest where releases have an address.
     Plugin(PluginArgs),

@@ -146,6 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_has_a_line_for_each_platform() {
+        let guide = std::fs::read_to_string(root().join("docs/guide/install.md")).unwrap();
+        let lines = guide.lines().filter(|line| line.starts_with("curl "));
+        let lines: Vec<_> = lines.filter(|line| line.contains("/kubectl-mcu_")).collect();
+        assert_eq!(lines.len(), PLATFORMS.len());
+        for (line, (os, architecture)) in lines.into_iter().zip(PLATFORMS) {
+            let archive = format!("\"$MCU_RELEASES/{VERSION}/{}\"", file_name(os, architecture));
+            assert!(line.contains(&archive), "{line}");
+        }
+    }
+
+    #[test]
     fn the_manifest_has_the_archives_that_are_there_below_the_address() {
         let directory = tempfile::tempdir().unwrap();
         assert!(manifest(directory.path(), "https://example.com/mcu").is_err());

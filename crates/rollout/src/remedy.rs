@@ -233,7 +233,7 @@ const UPGRADES: &[(&str, &str)] = &[
     ),
     (
         reason::NOTHING_SELECTED,
-        "Check that the Placement has decisions, that the selector matches, and that a ManagedClusterSetBinding in {namespace} binds the ManagedClusterSet of the clusters.",
+        "Check that the Placement has decisions, that the selector and that of the canaries match, and that a ManagedClusterSetBinding in {namespace} binds the ManagedClusterSet of the clusters.",
     ),
     (
         reason::CANARY_FAILED,

@@ -2,7 +2,8 @@
 //! reader.
 
 /// True for a character that a terminal or an editor acts on rather than shows: control characters (C0, DEL, C1), the
-/// marks that change the direction of text, and the separators that break lines.
+/// marks that change the direction of text, the separators that break lines, and characters that are not visible, such as
+/// the zero-width space, by which two different texts look the same.
 ///
 /// Crate `api` has the same rule for the texts of clusters; neither crate depends on the other, and a test of
 /// `kubectl-mcu`, which knows both, compares the two.
@@ -10,6 +11,7 @@
 pub const fn is_steering(c: char) -> bool {
     matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
-        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        | '\u{2028}' | '\u{2029}')
+        | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}')
 }

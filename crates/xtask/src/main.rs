@@ -40,7 +40,7 @@ enum Command {
     Docs(Arguments),
     /// Generate install.yaml, the Helm chart and the OLM bundle in deploy/; with --check only compare.
     Manifests(Arguments),
-    /// Build the controller's image without a container runtime, and push it if asked to.
+    /// Build the image of the controller or the update service without a container runtime, and push it.
     Image(Arguments),
     /// Pack the kubectl plugin, with its krew manifest.
     Plugin(Arguments),

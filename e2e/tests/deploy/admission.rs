@@ -145,9 +145,9 @@ async fn an_upgrade_that_would_do_nothing_is_refused() -> Result<()> {
 async fn a_release_without_version_and_image_or_with_a_malformed_one_is_refused() -> Result<()> {
     let version: &[&str] = &[
         "spec.clusterVersion.version",
-        "must be a full semantic version such as 4.12.0, without a leading v",
+        "must be a full semantic version such as 4.20.0, without a leading v",
     ];
-    let neither: &[&str] = &["spec.clusterVersion", "set version (such as 4.12.0) or image"];
+    let neither: &[&str] = &["spec.clusterVersion", "set version (such as 4.20.0) or image"];
     refused(&[
         (json!({"clusterVersion": {}}), neither),
         (json!({"clusterVersion": {"channel": "stable-4.12"}}), neither),

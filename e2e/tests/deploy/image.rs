@@ -1,9 +1,11 @@
-//! The image recipes below deploy/: linted as text, and their build commands run with the dev profile.
+//! The image recipes below deploy/, linted as text, and the binaries in the images, built as by `cargo xtask image` but with the
+//! dev profile. A recipe's build command is compared with that.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use tokio::process::Command;
+use package::image::{Architecture, Libc, Platform, Program, STATIC};
 
 use crate::examples::examples;
 
@@ -11,19 +13,19 @@ use crate::examples::examples;
 struct Image {
     recipe: &'static str,
     manifests: &'static str,
-    program: &'static str,
+    program: Program,
 }
 
 const IMAGES: [Image; 2] = [
     Image {
         recipe: "deploy/Containerfile",
         manifests: "deploy/controller.yaml",
-        program: "mcu-controller",
+        program: Program::McuController,
     },
     Image {
         recipe: "deploy/update-service/Containerfile",
         manifests: "deploy/update-service/update-service.yaml",
-        program: "update-service",
+        program: Program::UpdateService,
     },
 ];
 
@@ -71,15 +73,6 @@ fn only<'a>(stage: &'a [Instruction], keyword: &str) -> Result<&'a str> {
     }
 }
 
-/// The words after `cargo build` in the recipe.
-fn build_arguments(recipe: &[Instruction]) -> Result<Vec<String>> {
-    let run = only(recipe, "RUN")?;
-    let arguments = run
-        .strip_prefix("cargo build ")
-        .context("RUN is one cargo build")?;
-    Ok(arguments.split_whitespace().map(str::to_owned).collect())
-}
-
 /// What the last stage copies from the first: from, to.
 fn copied(stage: &[Instruction]) -> Result<Vec<(&str, &str)>> {
     let copies = stage.iter().filter(|instruction| instruction.keyword == "COPY");
@@ -100,7 +93,7 @@ fn each_image_holds_one_binary_and_runs_it_without_a_shell_as_a_numeric_user_who
         let recipe = read(image)?;
         let stage = final_stage(&recipe);
         assert_eq!(only(stage, "FROM")?, "scratch", "no shell, no package");
-        let program = format!("/{}", image.program);
+        let program = format!("/{}", image.program.name());
         for (_, to) in copied(stage)? {
             assert!(
                 to == program || to == "/etc/ssl/certs/ca-certificates.crt",
@@ -227,22 +220,41 @@ fn each_deployment_runs_the_port_and_user_that_its_image_offers() -> Result<()> 
     Ok(())
 }
 
-#[tokio::test]
-async fn each_recipes_build_command_makes_a_static_binary() -> Result<()> {
+#[test]
+fn each_recipe_builds_as_cargo_xtask_image_does() -> Result<()> {
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+    };
     for image in &IMAGES {
         let recipe = read(image)?;
-        let arguments = build_arguments(&recipe)?;
-        assert!(
-            ["--locked", "--release"]
-                .iter()
-                .all(|flag| arguments.iter().any(|argument| argument == flag))
+        let name = image.program.name();
+        let command = only(&recipe, "RUN")?.replace("--release", "--profile release");
+        let ours = platform()?.command(name, "release")?;
+        let mut expected: BTreeSet<String> = ours
+            .get_args()
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect();
+        expected.insert("cargo".to_owned());
+        assert_eq!(words(&command), expected, "{name}");
+        let flags = format!(
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS=\"{}\"",
+            STATIC.join(" ")
         );
-        let target = "x86_64-unknown-linux-gnu";
-        let output = format!("/src/target/{target}/release/{}", image.program);
+        assert_eq!(only(&recipe, "ENV")?, flags, "{name}");
+        let output = format!("/src/target/{TARGET}/release/{name}");
         let stage = copied(final_stage(&recipe))?;
         assert!(stage.iter().any(|(from, _)| *from == output), "{output}");
-        let binary = std::fs::read(static_binary(image).await?)?;
-        assert_eq!(interpreter(&binary)?, None, "{}", image.program);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_binary_is_static() -> Result<()> {
+    for image in &IMAGES {
+        let binary = std::fs::read(static_binary(image.program).await?)?;
+        assert_eq!(interpreter(&binary)?, None, "{}", image.program.name());
     }
     let own = std::fs::read(std::env::current_exe()?)?;
     assert!(
@@ -252,47 +264,53 @@ async fn each_recipes_build_command_makes_a_static_binary() -> Result<()> {
     Ok(())
 }
 
-/// The controller's binary, built by the command of its recipe.
-pub async fn static_controller() -> Result<PathBuf> {
-    static_binary(&IMAGES[0]).await
-}
-
-/// The binary of an image, built by the command of its recipe; one build at a time.
-async fn static_binary(image: &Image) -> Result<PathBuf> {
-    static BUILDS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    let _one = BUILDS.lock().await;
-    let recipe = read(image)?;
-    build(&recipe, &build_arguments(&recipe)?).await?;
-    let own = std::env::current_exe()?;
-    let target_dir = own.ancestors().nth(3).context("target/<profile>/deps/<test>")?;
-    Ok(target_dir
-        .join("x86_64-unknown-linux-gnu/debug")
-        .join(image.program))
-}
-
-/// The dev profile: the flags are what makes a binary static, and an optimized build takes minutes.
-async fn build(recipe: &[Instruction], arguments: &[String]) -> Result<()> {
-    let (variable, flags) = only(recipe, "ENV")?.split_once('=').context("NAME=value")?;
-    let mut cargo = Command::new(env!("CARGO"));
-    // What cargo tells tests about their own package would rebuild dependencies that look at it.
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-            cargo.env_remove(name);
-        }
+/// Otherwise two machines would make different bytes of the same commit.
+#[tokio::test]
+async fn no_binary_names_a_directory_of_the_machine_that_built_it() -> Result<()> {
+    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"))?;
+    let root = repository::root().display();
+    let places = [
+        format!("{root}/crates/"),
+        format!("{home}/registry/"),
+        format!("{root}/target/"),
+        // As the directory in which the compiler ran.
+        format!("\0{root}\0"),
+        // Sources of the standard library, if they are installed.
+        "/lib/rustlib/src/".to_owned(),
+    ];
+    for image in &IMAGES {
+        let binary = static_binary(image.program).await?;
+        let found = named_in(&binary, &places)?;
+        assert!(found.is_empty(), "{} names {found:?}", image.program.name());
     }
-    let status = cargo
-        .arg("build")
-        .args(arguments.iter().filter(|argument| *argument != "--release"))
-        .current_dir(root())
-        .env(variable, flags.trim_matches('"'))
-        .kill_on_drop(true)
-        .status()
-        .await?;
-    if !status.success() {
-        bail!("cargo build: {status}");
+    // The check can tell: this test is built without such flags.
+    let own = named_in(&std::env::current_exe()?, &places)?;
+    for place in &places[..2] {
+        assert!(own.contains(&place.as_str()), "{place} is not found");
     }
     Ok(())
+}
+
+fn named_in<'a>(binary: &Path, places: &'a [String]) -> Result<Vec<&'a str>> {
+    let bytes = std::fs::read(binary)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let places = places.iter().map(String::as_str);
+    Ok(places.filter(|place| text.contains(*place)).collect())
+}
+
+/// What the tests build for.
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The platform of this target.
+pub fn platform() -> Result<Platform> {
+    Platform::new(Architecture::Amd64, Libc::Gnu)
+}
+
+/// The binary of an image; one build at a time. An optimized build takes minutes, and the flags are the same.
+pub async fn static_binary(program: Program) -> Result<PathBuf> {
+    static BUILDS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _one = BUILDS.lock().await;
+    tokio::task::spawn_blocking(move || platform()?.build(program.name(), "dev")).await?
 }
 
 /// The dynamic loader that a 64-bit little-endian ELF file names, if any.

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result};
 use e2e::program;
 use package::image::{Commit, Platform};
 use package::plugin::{self, MANIFEST, PROGRAM, file_name};
+use repository::root;
 use testenv::Tool;
 use tokio::process::Command;
 
@@ -55,6 +56,33 @@ async fn krew_installs_the_plugin_from_its_manifest_and_refuses_another_archive(
     std::fs::write(&archive, plugin::archive(program, &commit)?.bytes)?;
     output(&mut install()).await?;
     let (told, _) = output(Command::new(home.join("bin/kubectl-mcu")).arg("--version")).await?;
+    assert!(told.contains(env!("CARGO_PKG_VERSION")), "{told}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_line_of_the_guide_for_this_platform_installs_the_plugin() -> Result<()> {
+    let platform = Platform::own()?;
+    let name = file_name(platform.os(), platform.architecture());
+    let guide = std::fs::read_to_string(root().join("docs/guide/install.md"))?;
+    let mut lines = guide.lines();
+    let line = lines
+        .find(|line| line.starts_with("curl ") && line.contains(&name))
+        .context("a line for this platform")?;
+    let directory = tempfile::tempdir()?;
+    let home = directory.path().join("home");
+    let version = directory.path().join(concat!("v", env!("CARGO_PKG_VERSION")));
+    std::fs::create_dir_all(&version)?;
+    std::fs::create_dir_all(home.join(".local/bin"))?;
+    let program = std::fs::read(program::binary(PROGRAM, "MCU_CLI").await?)?;
+    let archive = plugin::archive(program, &Commit::read()?)?;
+    std::fs::write(version.join(name), archive.bytes)?;
+
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).env("HOME", &home);
+    shell.env("MCU_RELEASES", format!("file://{}", directory.path().display()));
+    output(&mut shell).await?;
+    let (told, _) = output(Command::new(home.join(".local/bin/kubectl-mcu")).arg("--version")).await?;
     assert!(told.contains(env!("CARGO_PKG_VERSION")), "{told}");
     Ok(())
 }

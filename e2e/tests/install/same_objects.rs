@@ -114,7 +114,9 @@ async fn bundle_and_the_file_beside_it_have_the_objects_of_kustomize_as_they_are
     for object in objects(&texts.join("\n---\n"))? {
         if object["kind"] == "ClusterServiceVersion" {
             let deployment = &object["spec"]["install"]["spec"]["deployments"][0];
-            assert_eq!(deployment["spec"], expected["Deployment mcu-controller"]["spec"]);
+            let ours = &expected["Deployment mcu-controller"];
+            assert_eq!(deployment["spec"], ours["spec"]);
+            assert_eq!(deployment["label"], ours["metadata"]["labels"]);
         } else {
             let name = identity(&object);
             assert_eq!(Some(&spelled(object)), expected.get(&name), "{name}");

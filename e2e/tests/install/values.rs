@@ -35,14 +35,15 @@ async fn each_switch_adds_or_removes_its_objects_and_no_other() -> Result<()> {
         "FlowSchema mcu-controller-lease",
         "PriorityLevelConfiguration mcu-controller",
     ];
-    let changes: [(&str, &[&str]); 6] = [
+    let budget = ["PodDisruptionBudget mcu-controller"];
+    let changes: [(&str, &[&str]); 8] = [
         ("crds.enabled=false", &crds),
         ("flowControl.enabled=false", &flow),
         ("networkPolicy.enabled=false", &["NetworkPolicy mcu-controller"]),
-        (
-            "podDisruptionBudget.enabled=false",
-            &["PodDisruptionBudget mcu-controller"],
-        ),
+        ("podDisruptionBudget.enabled=false", &budget),
+        // The only replica must be free to go, otherwise its node cannot be drained.
+        ("replicaCount=1", &budget),
+        ("replicaCount=3", &[]),
         ("strictExecutor.enabled=true", &executor),
         ("serviceMonitor.enabled=true", &["ServiceMonitor mcu-controller"]),
     ];

@@ -110,21 +110,21 @@ fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<SpecViolation
     if target.version.is_empty() && target.image.is_empty() {
         found.push(violation(
             "spec.clusterVersion",
-            "set version (such as 4.12.0) or image",
+            "set version (such as 4.20.0) or image",
         ));
     }
     if !target.version.is_empty() && semver::Version::parse(&target.version).is_err() {
         found.push(violation(
             "spec.clusterVersion.version",
             format!(
-                "{:?} must be a full semantic version such as 4.12.0, without a leading v",
+                "{:?} must be a full semantic version such as 4.20.0, without a leading v",
                 target.version
             ),
         ));
     }
     // Channel and image are copied into annotations and messages, and the limits of works are in bytes.
     for (field, text, most, what) in [
-        ("channel", &target.channel, 128, "a channel such as stable-4.12"),
+        ("channel", &target.channel, 128, "a channel such as stable-4.20"),
         ("upstream", &target.upstream, 2048, "an http or https URL"),
         ("image", &target.image, 1024, "the pull spec of a release image"),
     ] {

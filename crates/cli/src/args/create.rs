@@ -1,6 +1,6 @@
 //! Arguments of `create`.
 
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::values::{duration_text, object_name};
 
@@ -54,7 +54,26 @@ pub struct CreateArgs {
     /// Create it paused: no cluster starts before you resume it.
     #[arg(long)]
     pub paused: bool,
-    /// Print the manifest and create nothing. It is checked as lint checks it.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Create nothing. --dry-run alone means client, which prints the manifest after it is checked as lint checks it.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "STRATEGY",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "none",
+        default_missing_value = "client"
+    )]
+    pub dry_run: DryRun,
+}
+
+/// What `--dry-run` asks for. The values are those of kubectl.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DryRun {
+    /// Create the upgrade.
+    None,
+    /// Print the manifest without asking the hub.
+    Client,
+    /// Send it to the hub, which checks it, adds defaults and stores nothing; print what the hub makes of it.
+    Server,
 }

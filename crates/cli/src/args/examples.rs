@@ -19,7 +19,7 @@ Examples:
   kubectl mcu updates --context edge-17 --include-not-recommended
 
   # Find a path from one release to another
-  kubectl mcu graph path 4.12.0 4.16 --url https://updates.example.com/api/upgrades_info
+  kubectl mcu graph path 4.18.20 4.20 --url https://updates.example.com/api/upgrades_info
 
 Exit codes:
   0    the command succeeded; with status -w, the upgrade is Ready
@@ -122,8 +122,8 @@ Examples:
   oc get clusterversion version -o yaml | kubectl mcu updates -f - --include-not-recommended
 
   # Request an update; read the risks before you request one that is not recommended
-  kubectl mcu updates --context edge-17 --to 4.14.9
-  kubectl mcu updates --context edge-17 --to 4.14.10 --allow-not-recommended";
+  kubectl mcu updates --context edge-17 --to 4.18.20
+  kubectl mcu updates --context edge-17 --to 4.18.21 --allow-not-recommended";
 
 pub(super) const REHEARSE_EXAMPLES: &str = "\
 Examples:

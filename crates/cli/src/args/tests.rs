@@ -71,6 +71,30 @@ fn names_that_no_object_can_have_are_refused_before_anything_is_asked() {
 }
 
 #[test]
+fn a_dry_run_is_asked_for_as_in_kubectl() {
+    let asked = |flags: &str| {
+        let cli = parse(&format!("create spring --set prod --to 4.18.20 {flags}"))?;
+        let Command::Create(args) = cli.command else {
+            panic!("not create");
+        };
+        Ok::<_, clap::Error>(args.dry_run)
+    };
+    for (flags, expected) in [
+        ("", DryRun::None),
+        ("--dry-run", DryRun::Client),
+        ("--dry-run --paused", DryRun::Client),
+        ("--dry-run=client", DryRun::Client),
+        ("--dry-run=server", DryRun::Server),
+        ("--dry-run=none", DryRun::None),
+    ] {
+        assert_eq!(asked(flags).unwrap(), expected, "{flags}");
+    }
+    for wrong in ["--dry-run=hub", "--dry-run server", "--dry-run=true"] {
+        assert!(asked(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn common_flags_are_taken_before_and_after_the_command() {
     for line in ["-n upgrades status -o wide", "status -n upgrades -o wide"] {
         let cli = parse(line).unwrap();

@@ -1,12 +1,23 @@
 //! Whether a hub is ready for an installation.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use super::facts::{Before, CREATED, OCM};
 use super::{Check, Checks, Level, minor_of};
+use crate::table::one_line;
 
 /// The oldest API server with admission policies that are generally available.
 const OLDEST: (u32, u32) = (1, 30);
+/// The versions of Open Cluster Management that docs/guide/support-matrix.md says to be tested or expected to work.
+const SUPPORTED_OCM: Range<(u32, u32)> = (1, 0)..(2, 0);
+
+/// [`SUPPORTED_OCM`] in words, as the page has them.
+pub(super) fn supported_ocm() -> String {
+    let Range { start, end } = SUPPORTED_OCM;
+    format!("{}.{} and later, before {}.{}", start.0, start.1, end.0, end.1)
+}
 
 /// Judges the facts.
 #[must_use]
@@ -28,6 +39,7 @@ pub fn judge(facts: &Before) -> Vec<Check> {
             format!("The hub runs Kubernetes {version}"),
             "Update the hub to Kubernetes 1.30 (OpenShift 4.17) or later.",
         ),
+        Ok(version) if facts.is_simulated() => checks.ok(format!("This is a simulated hub ({version})")),
         Ok(version) => checks.ok(format!("The hub runs Kubernetes {version}")),
     }
     checks.begin("open-cluster-management");
@@ -46,7 +58,10 @@ pub fn judge(facts: &Before) -> Vec<Check> {
                     checks.add(
                         Level::Failed,
                         format!("The hub does not serve {} ({group})", missing.join(", ")),
-                        "Install Open Cluster Management 1.0 or later, or Advanced Cluster Management.",
+                        format!(
+                            "Install Open Cluster Management ({}) or Advanced Cluster Management.",
+                            supported_ocm()
+                        ),
                     );
                 }
             }
@@ -57,8 +72,18 @@ pub fn judge(facts: &Before) -> Vec<Check> {
         Ok(None) => {}
         Ok(Some(manager)) => manager_version(&mut checks, manager),
     }
-    if !facts.may_create.is_empty() {
-        checks.begin("rights");
+    rights(&mut checks, facts);
+    checks.all
+}
+
+fn rights(checks: &mut Checks, facts: &Before) {
+    if facts.may_create.is_empty() {
+        return;
+    }
+    checks.begin("rights");
+    if facts.is_simulated() {
+        return checks
+            .ok("Your rights are not checked, because a simulated hub lets everybody do everything");
     }
     for ((_, plural), allowed) in CREATED.iter().zip(&facts.may_create) {
         match allowed {
@@ -71,16 +96,23 @@ pub fn judge(facts: &Before) -> Vec<Check> {
             ),
         }
     }
-    checks.all
 }
 
 /// The version is in the tag of the image of the work controller.
 fn manager_version(checks: &mut Checks, manager: &Value) {
     let image = manager["spec"]["workImagePullSpec"].as_str().unwrap_or_default();
-    match image.rsplit_once(':') {
-        Some((_, tag)) if minor_of(tag).is_some() => {
-            checks.ok(format!("Open Cluster Management has version {tag}"));
-        }
-        _ => checks.ok("Open Cluster Management is installed; its image names no version"),
+    let tag = image.rsplit_once(':').map(|(_, tag)| tag);
+    let Some((tag, minor)) = tag.and_then(|tag| Some((tag, minor_of(tag)?))) else {
+        return checks.ok("Open Cluster Management is installed; its image names no version");
+    };
+    let message = format!("Open Cluster Management has version {}", one_line(tag));
+    if SUPPORTED_OCM.contains(&minor) {
+        checks.ok(message);
+    } else {
+        checks.add(
+            Level::Warning,
+            format!("{message}; supported are {}", supported_ocm()),
+            "Read docs/guide/support-matrix.md, and install a supported version.",
+        );
     }
 }

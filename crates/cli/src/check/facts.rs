@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::hub::Hub;
-use crate::hub::any::{Kind, MANAGED_CLUSTER};
+use crate::hub::any::{Kind, MANAGED_CLUSTER, is_simulated};
 
 /// Name of the controller's Deployment and of its Lease.
 pub const CONTROLLER: &str = "mcu-controller";
@@ -92,6 +92,8 @@ pub struct Before {
 /// What is read of an installation, besides [`Before`].
 #[derive(Debug)]
 pub struct Installed {
+    /// True when the hub is a simulated one, which has neither admission policies nor Deployments.
+    pub is_simulated: bool,
     /// Our kinds that the hub serves.
     pub kinds: Fact<BTreeSet<String>>,
     /// The admission policies, and their bindings.
@@ -132,11 +134,17 @@ impl Before {
             may_create,
         }
     }
+
+    /// True when the hub is a simulated one.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.version.as_deref().is_ok_and(is_simulated)
+    }
 }
 
 impl Installed {
-    /// Reads the facts of the controller in a namespace.
-    pub async fn read(hub: &Hub, controller_namespace: &str) -> Installed {
+    /// Reads the facts of the controller in a namespace. `before` are those of the same hub.
+    pub async fn read(hub: &Hub, before: &Before, controller_namespace: &str) -> Installed {
         let namespace = Some(controller_namespace);
         let group = format!("{}/{}", api::GROUP, api::VERSION);
         let (kinds, policies, deployment, lease, bindings, clusters, leases, reports) = futures::join!(
@@ -150,6 +158,7 @@ impl Installed {
             hub.reports(false),
         );
         Installed {
+            is_simulated: before.is_simulated(),
             kinds: fact(kinds),
             policies: fact(policies),
             deployment: fact(deployment),

@@ -22,18 +22,7 @@ pub fn judge(
     checks.begin("kinds");
     kinds(&mut checks, facts);
     checks.begin("admission");
-    let account = format!("system:serviceaccount:{controller_namespace}:{CONTROLLER}");
-    match &facts.policies {
-        Err(why) => checks.unread("The admission policies", why),
-        Ok((policies, bindings)) => match describe(&evaluate_all(policies, bindings, Some(&account))) {
-            None => checks.ok(format!("All {} admission policies are bound", POLICIES.len())),
-            Some(text) => checks.add(
-                Level::Failed,
-                format!("The hub does not enforce all admission policies: {text}"),
-                "Apply the policies of this release; otherwise other users may forge what the controller trusts.",
-            ),
-        },
-    }
+    admission(&mut checks, facts, controller_namespace);
     checks.begin("controller");
     controller(&mut checks, facts, controller_namespace);
     leader(&mut checks, facts, controller_namespace, now);
@@ -69,7 +58,28 @@ fn kinds(checks: &mut Checks, facts: &Installed) {
     }
 }
 
+fn admission(checks: &mut Checks, facts: &Installed, controller_namespace: &str) {
+    if facts.is_simulated {
+        return checks.ok("Admission policies are not checked, because a simulated hub enforces none");
+    }
+    let account = format!("system:serviceaccount:{controller_namespace}:{CONTROLLER}");
+    match &facts.policies {
+        Err(why) => checks.unread("The admission policies", why),
+        Ok((policies, bindings)) => match describe(&evaluate_all(policies, bindings, Some(&account))) {
+            None => checks.ok(format!("All {} admission policies are bound", POLICIES.len())),
+            Some(text) => checks.add(
+                Level::Failed,
+                format!("The hub does not enforce all admission policies: {text}"),
+                "Apply the policies of this release; otherwise other users may forge what the controller trusts.",
+            ),
+        },
+    }
+}
+
 fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
+    if facts.is_simulated {
+        return checks.ok("The controller's Deployment is not checked, because a simulated hub runs none");
+    }
     let deployment = match &facts.deployment {
         Err(why) => return checks.unread("The Deployment of the controller", why),
         Ok(None) => {
@@ -98,7 +108,11 @@ fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
         _ => checks.ok(message),
     }
     match version_of(deployment) {
-        None => checks.ok("The image of the controller names no version"),
+        None => checks.add(
+            Level::Warning,
+            "The version of the controller is not known: neither its image nor its Deployment names one",
+            "Label the Deployment with app.kubernetes.io/version, as the manifests of a release do.",
+        ),
         Some(version) => match skew(env!("CARGO_PKG_VERSION"), &version) {
             None => checks.ok(format!("The controller has version {version}")),
             Some(skew) => checks.add(
@@ -111,7 +125,8 @@ fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
     spoke_flags(checks, &flags_of(deployment));
 }
 
-/// The version that the labels of a Deployment name, or else the tag of its image.
+/// The version that the tag of a Deployment's image names, or else its label. The tag comes first, because an overlay that sets
+/// another image keeps the label. An image by digest has no tag.
 #[must_use]
 pub fn version_of(deployment: &Value) -> Option<String> {
     let label = deployment["metadata"]["labels"]["app.kubernetes.io/version"].as_str();
@@ -121,9 +136,8 @@ pub fn version_of(deployment: &Value) -> Option<String> {
         .next()
         .and_then(|name| name.rsplit_once(':'))
         .map(|(_, tag)| tag);
-    let version = label
-        .or(tag)
-        .filter(|version| super::minor_of(version).is_some())?;
+    let is_version = |text: &&str| super::minor_of(text).is_some();
+    let version = tag.filter(is_version).or(label.filter(is_version))?;
     Some(one_line(version.trim_start_matches('v')))
 }
 

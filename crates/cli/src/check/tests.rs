@@ -38,6 +38,7 @@ fn good_installation() -> Installed {
         .map(str::to_owned)
         .into();
     Installed {
+        is_simulated: false,
         kinds: Ok(kinds),
         policies: Err("forbidden".to_owned()),
         deployment: Ok(Some(deployment(
@@ -97,6 +98,78 @@ fn a_hub_that_is_too_old_without_ocm_and_without_rights_fails() {
     let read: Value = serde_json::from_str(&render(&checks, Some(Output::Json), Paint::Never)).unwrap();
     assert_eq!(read["result"], "failed");
     assert_eq!(read["checks"][0]["category"], "kubernetes");
+}
+
+#[test]
+fn a_version_of_open_cluster_management_outside_the_supported_range_is_warned_about() {
+    for (version, level) in [
+        ("v0.16.0", Level::Warning),
+        ("v1.0.0", Level::Ok),
+        ("v1.2.1", Level::Ok),
+        ("v1.30.0-rc.1", Level::Ok),
+        ("v2.0.0", Level::Warning),
+        ("latest", Level::Ok),
+    ] {
+        let mut hub = good_hub();
+        let image = format!("quay.io/ocm/work:{version}");
+        hub.manager = Ok(Some(json!({"spec": {"workImagePullSpec": image}})));
+        let checks = before(&hub);
+        assert_eq!(worst(&checks), level, "{version}");
+        let expected =
+            format!("Open Cluster Management has version {version}; supported are 1.0 and later, before 2.0");
+        assert_eq!(findings(&checks).contains(&expected.as_str()), level != Level::Ok);
+    }
+}
+
+#[test]
+fn the_supported_range_is_that_of_the_support_matrix() {
+    let page = include_str!("../../../../docs/guide/support-matrix.md");
+    assert!(
+        page.contains(&before::supported_ocm()),
+        "{}",
+        before::supported_ocm()
+    );
+    let pinned = include_str!("../../../../e2e/hub-tools/ocm/go.mod");
+    let pinned = pinned
+        .lines()
+        .find_map(|line| line.strip_prefix("require open-cluster-management.io/ocm "));
+    let mut hub = good_hub();
+    let image = format!("quay.io/ocm/work:{}", pinned.unwrap());
+    hub.manager = Ok(Some(json!({"spec": {"workImagePullSpec": image}})));
+    assert_eq!(worst(&before(&hub)), Level::Ok, "the tested version is supported");
+}
+
+#[test]
+fn a_simulated_hub_is_said_to_be_one_and_what_it_cannot_have_is_no_failure() {
+    let mut hub = good_hub();
+    hub.version = Ok("v1.35.0+hub-sim".to_owned());
+    hub.manager = Ok(None);
+    let mut facts = good_installation();
+    facts.is_simulated = hub.is_simulated();
+    facts.policies = Ok((Vec::new(), Vec::new()));
+    facts.deployment = Err("the server doesn't have a resource type \"deployments\"".to_owned());
+    let checks = [before(&hub), judged(&facts)].concat();
+    assert_eq!(findings(&checks), [""; 0]);
+    let told: Vec<&str> = checks
+        .iter()
+        .map(|check| check.message.as_str())
+        .filter(|message| message.contains("simulated hub"))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "This is a simulated hub (v1.35.0+hub-sim)",
+            "Your rights are not checked, because a simulated hub lets everybody do everything",
+            "Admission policies are not checked, because a simulated hub enforces none",
+            "The controller's Deployment is not checked, because a simulated hub runs none",
+        ]
+    );
+    facts.lease = Ok(None);
+    assert_eq!(
+        worst(&judged(&facts)),
+        Level::Failed,
+        "a controller that runs leads there, too"
+    );
 }
 
 #[test]
@@ -272,6 +345,49 @@ fn agents_that_cannot_apply_a_work_are_warned_about_and_without_rows_nothing_is_
         checks.iter().all(|check| !check.message.contains("applying")),
         "{checks:?}"
     );
+}
+
+#[test]
+fn the_version_of_the_controller_is_that_of_the_tag_or_else_of_the_label() {
+    let of = |image: &str, label: Option<&str>| {
+        let mut deployment = deployment(&[], 2);
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+        if let Some(label) = label {
+            deployment["metadata"]["labels"] = json!({"app.kubernetes.io/version": label});
+        }
+        version_of(&deployment)
+    };
+    let by_digest = "registry.example.com:5000/mcu-controller@sha256:00";
+    for (image, label, expected) in [
+        (by_digest, Some("0.3.0"), Some("0.3.0")),
+        (by_digest, None, None),
+        ("mcu-controller:latest", Some("0.3.0"), Some("0.3.0")),
+        ("mcu-controller:v0.4.0", Some("0.3.0"), Some("0.4.0")),
+        ("mcu-controller:0.4.0@sha256:00", None, Some("0.4.0")),
+        (by_digest, Some("stable"), None),
+    ] {
+        assert_eq!(of(image, label).as_deref(), expected, "{image} {label:?}");
+    }
+}
+
+#[test]
+fn the_skew_of_a_controller_by_digest_is_found_by_its_label_and_an_unknown_version_is_said_to_be_so() {
+    let mut facts = good_installation();
+    let flags = ["--spoke-rbac=aggregate", "--approver-image=a@sha256:00"];
+    let labelled = |labels: Value| {
+        let mut deployment = deployment(&flags, 2);
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"] = json!("mcu-controller@sha256:00");
+        deployment["metadata"]["labels"] = labels;
+        Ok(Some(deployment))
+    };
+    for (labels, expected) in [
+        (json!({"app.kubernetes.io/version": "9.0.0"}), "Versions differ: "),
+        (json!({}), "The version of the controller is not known: "),
+    ] {
+        facts.deployment = labelled(labels);
+        let checks = judged(&facts);
+        assert!(findings(&checks)[1].starts_with(expected), "{checks:?}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(super) async fn run(common: &Common, args: &CheckArgs, screen: Screen) -> Re
     let before = Before::read(&hub, args.pre).await;
     let mut checks = check::before(&before);
     if !args.pre && before.version.is_ok() {
-        let installed = Box::pin(Installed::read(&hub, &args.controller_namespace)).await;
+        let installed = Box::pin(Installed::read(&hub, &before, &args.controller_namespace)).await;
         checks.extend(check::installed(
             &installed,
             hub.namespace(),

@@ -20,23 +20,20 @@ pub(super) async fn run(common: &Common, args: &ClusterArgs, screen: Screen) -> 
     let hub = Hub::connect(common).await?;
     let reports = hub.reports(common.all_namespaces).await?;
     let parts = parts(&reports, &args.cluster);
-    // Who may read upgrades need not be allowed to read ManagedClusters.
-    let object = hub
-        .object(MANAGED_CLUSTER, None, &args.cluster)
-        .await
-        .ok()
-        .flatten();
+    let place = if common.all_namespaces {
+        "any namespace".to_owned()
+    } else {
+        format!("{} namespace", hub.namespace())
+    };
+    let found = hub.object(MANAGED_CLUSTER, None, &args.cluster).await;
+    let (object, warning) = known(found, &args.cluster, &place, !parts.is_empty())?;
+    screen.note(&warning);
     let subject = Subject {
         name: &args.cluster,
         object: object.as_ref(),
         parts: &parts,
     };
     if parts.is_empty() && Output::is_for_humans(common.output) {
-        let place = if common.all_namespaces {
-            "any namespace".to_owned()
-        } else {
-            format!("{} namespace", hub.namespace())
-        };
         screen.note(&format!(
             "Cluster {} is part of no upgrade in {place}.\n",
             args.cluster
@@ -50,6 +47,33 @@ pub(super) async fn run(common: &Common, args: &ClusterArgs, screen: Screen) -> 
         print(common, &text, screen);
     }
     Ok(Exit::Done)
+}
+
+/// The ManagedCluster, if it can be read, and a warning, which may be empty. Who may read upgrades need not be allowed to read
+/// ManagedClusters, and a cluster may have left the hub after an upgrade.
+fn known(
+    found: Result<Option<Value>, Failure>,
+    name: &str,
+    place: &str,
+    is_part: bool,
+) -> Result<(Option<Value>, String), Failure> {
+    match found {
+        Ok(None) if is_part => Ok((
+            None,
+            format!(
+                "Warning: there is no ManagedCluster {name:?} any more; this is what reports say of it.\n"
+            ),
+        )),
+        Ok(None) => Err(Failure::Other(format!(
+            "there is no ManagedCluster {name:?}, and no upgrade in {place} has a cluster of this name"
+        ))),
+        Ok(object) => Ok((object, String::new())),
+        Err(Failure::Server { reason, message }) if reason == "Forbidden" => Ok((
+            None,
+            format!("Warning: {message}. So it is not known whether there is such a ManagedCluster.\n"),
+        )),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// The rows of the cluster, one per upgrade; the one that changed last comes first.
@@ -88,33 +112,4 @@ fn parts(reports: &[Value], cluster: &str) -> Vec<Part> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn report(upgrade: &str, phase: &str, since: &str) -> Value {
-        json!({
-            "metadata": {"namespace": "upgrades", "labels": {LABEL_MCU: upgrade}},
-            "rows": [
-                {"cluster": "edge-1", "phase": "Pending", "since": since, "revision": "r1"},
-                {"cluster": "edge-2", "phase": phase, "since": since, "revision": "r1"},
-            ],
-        })
-    }
-
-    #[test]
-    fn a_cluster_has_one_part_per_upgrade_and_the_newest_comes_first() {
-        let reports = [
-            report("winter", "Complete", "2026-01-01T10:00:00Z"),
-            report("spring", "Pending", "2026-03-01T10:00:00Z"),
-            report("spring", "Partial", "2026-03-01T11:00:00Z"),
-            json!({"metadata": {}, "rows": "many"}),
-        ];
-        let parts = parts(&reports, "edge-2");
-        let told: Vec<_> = parts
-            .iter()
-            .map(|part| (&*part.upgrade, part.row.phase.as_str()))
-            .collect();
-        assert_eq!(told, [("spring", "Partial"), ("winter", "Complete")]);
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! `create`: creates an upgrade, or prints its manifest.
 
-use crate::args::{Common, CreateArgs, Output, UnknownFields};
+use crate::args::{Common, CreateArgs, DryRun, Output, UnknownFields};
 use crate::create::manifest;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ pub(super) async fn run(common: &Common, args: &CreateArgs, screen: Screen) -> R
     if !report.is_good() {
         return Ok(Exit::Error);
     }
-    if args.dry_run {
+    if args.dry_run == DryRun::Client {
         let name = || format!("{TYPE_AND_GROUP}/{}\n", args.name);
         let text = match common.output {
             Some(Output::Name) => name(),
@@ -37,9 +37,15 @@ pub(super) async fn run(common: &Common, args: &CreateArgs, screen: Screen) -> R
         screen.print(&text);
         return Ok(Exit::Done);
     }
-    let created = hub?.create(&manifest).await?;
-    let text = objects::upgrade(common.output, &created)
-        .unwrap_or_else(|| format!("{TYPE_AND_GROUP}/{} created\n", created.name));
+    let is_dry = args.dry_run == DryRun::Server;
+    let created = hub?.create(&manifest, is_dry).await?;
+    let text = objects::upgrade(common.output, &created).unwrap_or_else(|| {
+        if is_dry {
+            to_yaml(&created.object)
+        } else {
+            format!("{TYPE_AND_GROUP}/{} created\n", created.name)
+        }
+    });
     screen.print(&text);
     Ok(Exit::Done)
 }

@@ -8,6 +8,7 @@ use crate::check::{skew, version_of};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
+use crate::hub::any::is_simulated;
 use crate::render::objects::machine;
 use crate::screen::Screen;
 
@@ -36,7 +37,11 @@ pub(super) async fn run(common: &Common, args: &VersionArgs, screen: Screen) -> 
     // Many users may not read the controller's namespace.
     let deployment = hub.object(DEPLOYMENT, namespace, CONTROLLER).await;
     let (controller, why) = match deployment {
-        Ok(Some(deployment)) => (version_of(&deployment), "its image names no version".to_owned()),
+        Ok(Some(deployment)) => (
+            version_of(&deployment),
+            "neither its image nor its Deployment names a version".to_owned(),
+        ),
+        _ if is_simulated(&kubernetes) => (None, "a simulated hub runs no Deployments".to_owned()),
         Ok(None) => (
             None,
             format!(

@@ -8,12 +8,12 @@ use update_graph::{Arch, Version};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # List the updates of 4.14.10, from a service or from the files of a mirror
-  kubectl mcu graph next 4.14.10 --url https://updates.example.com/api/upgrades_info
-  kubectl mcu graph next 4.14.10 --releases releases.json.gz --graph-data graph-data/
+  # List the updates of 4.18.20, from a service or from the files of a mirror
+  kubectl mcu graph next 4.18.20 --url https://updates.example.com/api/upgrades_info
+  kubectl mcu graph next 4.18.20 --releases releases.json.gz --graph-data graph-data/
 
   # Find a path that may use conditional updates
-  kubectl mcu graph path 4.14.10 4.16.20 --conditional --url https://updates.example.com/api/upgrades_info
+  kubectl mcu graph path 4.18.20 4.20.4 --conditional --url https://updates.example.com/api/upgrades_info
 
   # Show how a change of graph-data affects clusters
   kubectl mcu graph diff main/ branch/ --releases releases.json.gz";
@@ -25,32 +25,32 @@ Examples:
 
 const NEXT_EXAMPLES: &str = "\
 Examples:
-  kubectl mcu graph next 4.14.10 --url https://updates.example.com/api/upgrades_info
+  kubectl mcu graph next 4.18.20 --url https://updates.example.com/api/upgrades_info
   # List the updates that a cluster on this channel is offered
-  kubectl mcu graph next 4.14.10 --channel eus-4.16 --url https://api.openshift.com/api/upgrades_info -o wide";
+  kubectl mcu graph next 4.18.20 --channel eus-4.20 --url https://api.openshift.com/api/upgrades_info -o wide";
 
 const PATH_EXAMPLES: &str = "\
 Examples:
-  kubectl mcu graph path 4.12.0 4.16.20 --releases releases.json.gz --graph-data graph-data/
+  kubectl mcu graph path 4.18.20 4.20.35 --releases releases.json.gz --graph-data graph-data/
   # Also use conditional updates, but only those with accepted risks
-  kubectl mcu graph path 4.14.10 4.16.20 --accept-risk OVNIPsecConnectivity --accept-risk OVNIPsecPausedMCPConnectivity --graph graph.json";
+  kubectl mcu graph path 4.18.20 4.19.28 --accept-risk IPsecLargeClusterConnectivity --accept-risk PrecisionTimeProtocolDPLLPins --graph graph.json";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
-  # Find out why 4.14.16 is not offered
-  kubectl mcu graph explain 4.13.30 4.14.16 --releases releases.json.gz --graph-data graph-data/";
+  # Find out why 4.19.9 is not offered
+  kubectl mcu graph explain 4.18.20 4.19.9 --releases releases.json.gz --graph-data graph-data/";
 
 const STRANDED_EXAMPLES: &str = "\
 Examples:
   kubectl mcu graph stranded --releases releases.json.gz --graph-data graph-data/
-  kubectl mcu graph stranded --channel stable-4.16 --url https://updates.example.com/api/upgrades_info";
+  kubectl mcu graph stranded --channel stable-4.20 --url https://updates.example.com/api/upgrades_info";
 
 const DIFF_EXAMPLES: &str = "\
 Examples:
   # Compare two versions of graph-data for the same releases
   kubectl mcu graph diff graph-data-main.tar.gz graph-data-branch/ --releases releases.json.gz
   # Compare a saved graph with the one that is served now
-  kubectl mcu graph diff yesterday.json https://updates.example.com/api/upgrades_info --channel stable-4.16";
+  kubectl mcu graph diff yesterday.json https://updates.example.com/api/upgrades_info --channel stable-4.20";
 
 /// Flags of `graph`.
 #[derive(Clone, Debug, Args)]
@@ -144,7 +144,7 @@ pub struct NextArgs {
 pub struct PathArgs {
     /// The release to start from.
     pub from: Version,
-    /// The target release, or a minor version such as 4.16 for its newest release.
+    /// The target release, or a minor version such as 4.20 for its newest release.
     pub to: Target,
     /// Use conditional updates regardless of their risks.
     #[arg(long)]

@@ -35,6 +35,13 @@ pub const MANAGED_CLUSTER: Kind = Kind {
     plural: "managedclusters",
 };
 
+/// True for the version of a simulated hub. It has neither admission policies nor access rules, and runs no Deployments, so
+/// whoever looks for them says that the hub is simulated instead.
+#[must_use]
+pub fn is_simulated(version: &str) -> bool {
+    version.ends_with("+hub-sim")
+}
+
 impl Kind {
     fn resource(self) -> ApiResource {
         let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
@@ -139,11 +146,11 @@ impl Hub {
         }
     }
 
-    /// Creates an upgrade.
+    /// Creates an upgrade. In a dry run, the hub checks it and returns what it would store, but stores nothing.
     ///
     /// # Errors
     /// The hub rejects the request, for example because the name is taken.
-    pub async fn create(&self, object: &Value) -> Result<Upgrade, Failure> {
+    pub async fn create(&self, object: &Value, is_dry: bool) -> Result<Upgrade, Failure> {
         let object: DynamicObject =
             serde_json::from_value(object.clone()).map_err(|error| Failure::Other(error.to_string()))?;
         let kind = Kind {
@@ -153,8 +160,8 @@ impl Hub {
             plural: upgrade::PLURAL,
         };
         let params = PostParams {
+            dry_run: is_dry,
             field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
         };
         let api = self.any(kind, Some(self.namespace()));
         let created = self

@@ -146,7 +146,7 @@ fn a_target_without_or_with_a_bad_version_is_refused() {
         &linter,
         &target(json!({"channel": "stable-4.12"})),
         "spec.clusterVersion",
-        "version (such as 4.12.0) or image",
+        "version (such as 4.20.0) or image",
     );
     for version in ["v4.12", "v4.12.0", "4.99", "latest"] {
         refused(

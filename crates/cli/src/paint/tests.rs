@@ -57,9 +57,9 @@ fn what_steers_is_the_same_for_texts_of_clusters_and_of_graphs() {
 
 #[test]
 fn nothing_but_our_own_colours_steers_a_terminal() {
-    let hostile = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}2J\u{202e}4.16\r\u{2028}";
+    let hostile = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}2J\u{202e}4.16\r\u{2028}9\u{200b}\u{feff}";
     for paint in [Paint::Ansi, Paint::Never] {
         let clean = paint.clean(hostile);
-        assert_eq!(clean, " ]0;owned  [2J 2J 4.16  ");
+        assert_eq!(clean, " ]0;owned  [2J 2J 4.16  9  ");
     }
 }

@@ -20,8 +20,12 @@ fn shipped() -> Vec<Value> {
         .collect()
 }
 
-/// A hub that enforces all policies but `without`, or lets nobody read them; and how often it was asked.
-async fn warned(without: Option<&'static str>, forbidden: bool) -> (Option<String>, usize) {
+/// A hub of this version that enforces all policies but `without`, or lets nobody read them; and how often it was asked.
+async fn warned(
+    version: &'static str,
+    without: Option<&'static str>,
+    forbidden: bool,
+) -> (Option<String>, usize) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -30,6 +34,20 @@ async fn warned(without: Option<&'static str>, forbidden: bool) -> (Option<Strin
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no",
                 "reason": "Forbidden", "code": 403});
             (403, status)
+        } else if request.uri().path() == "/version" {
+            let rest = [
+                "gitCommit",
+                "gitTreeState",
+                "buildDate",
+                "goVersion",
+                "compiler",
+                "platform",
+            ];
+            let mut info = json!({"major": "1", "minor": "35", "gitVersion": version});
+            for field in rest {
+                info[field] = json!("");
+            }
+            (200, info)
         } else {
             let bindings = request.uri().path().ends_with("policybindings");
             let listed = |object: &Value| {
@@ -52,7 +70,7 @@ async fn warned(without: Option<&'static str>, forbidden: bool) -> (Option<Strin
 
 #[tokio::test]
 async fn a_policy_that_is_missing_is_named_with_the_remedy() {
-    let (warning, _) = warned(Some("managedclustersupgrade-works"), false).await;
+    let (warning, _) = warned("v1.35.4", Some("managedclustersupgrade-works"), false).await;
     let text = warning.expect("a warning");
     assert!(
         text.contains("missing: managedclustersupgrade-works; apply deploy/"),
@@ -63,10 +81,19 @@ async fn a_policy_that_is_missing_is_named_with_the_remedy() {
 
 #[tokio::test]
 async fn nothing_is_said_where_all_is_well_or_the_user_may_not_know() {
-    assert_eq!(warned(None, false).await, (None, 2));
+    assert_eq!(warned("v1.35.4", None, false).await, (None, 2));
     assert_eq!(
-        warned(None, true).await,
+        warned("v1.35.4", None, true).await,
         (None, 1),
         "asked once, then left in peace"
+    );
+}
+
+#[tokio::test]
+async fn a_simulated_hub_is_said_to_be_one() {
+    let (note, _) = warned("v1.35.0+hub-sim", Some("managedclustersupgrade-works"), false).await;
+    assert_eq!(
+        note.as_deref(),
+        Some("Note: this is a simulated hub, which enforces no admission policies.\n")
     );
 }

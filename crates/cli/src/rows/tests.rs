@@ -64,3 +64,30 @@ fn the_newer_of_two_rows_for_one_cluster_counts() {
     assert_eq!(rows.rows.len(), 1);
     assert_eq!(rows.rows[0].phase, Phase::Complete);
 }
+
+#[test]
+fn a_row_with_a_name_that_no_cluster_can_have_is_unreadable_and_gives_no_name() {
+    let since = "2026-03-01T10:00:00Z";
+    let forged = [
+        "edge-2\nedge-3",
+        "Edge",
+        "edge 4",
+        "edge-5\u{200b}",
+        "edge/6",
+        "-",
+    ];
+    let mut rows = vec![row("edge-1", "Complete", since)];
+    rows.extend(forged.map(|name| row(name, "Complete", since)));
+    // A row of a newer release is named, but not by such a name.
+    rows.push(row("edge-7", "Hibernating", since));
+    rows.push(row("edge-8\nedge-9", "Hibernating", since));
+    for row in &rows {
+        let read = super::row(serde_json::value::to_raw_value(row).unwrap());
+        let is_named = row["cluster"] == "edge-1" || row["cluster"] == "edge-7";
+        assert_eq!(read.is_some(), is_named, "{row}");
+    }
+    let rows = Rows::merge(&[shard("u", &json!(rows))], "u");
+    let names: Vec<_> = rows.rows.iter().map(|row| row.cluster.as_str()).collect();
+    assert_eq!(names, ["edge-1", "edge-7"]);
+    assert_eq!(rows.unreadable, forged.len() + 2);
+}

@@ -254,6 +254,32 @@ async fn ten_thousand_starts_are_a_handful_of_events() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ten_thousand_starts_of_five_hundred_upgrades_within_a_second_are_an_event_each_within_the_rate() {
+    let entry = UpgradeEntry::new(&[]);
+    for number in 0..10_000 {
+        if number % 10 == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let mut upgrade = fleet();
+        upgrade.uid = format!("u-{}", number % 500);
+        let (name, started) = (format!("c{number}"), EventReason::ClusterStarted);
+        entry.publisher.cluster(&upgrade, &name, started, "started");
+    }
+    assert!(entry.hub.sent().is_empty(), "all are held back");
+    // Two seconds after the last one they are due; then the burst and ten a second.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let sent = entry.hub.sent().len();
+    let burst = usize::try_from(BURST).unwrap();
+    assert!((burst + 15..=burst + 25).contains(&sent), "{sent}");
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let (sent, metrics) = entry.close().await;
+    assert_eq!(sent.len(), 500);
+    assert_eq!(metrics.events_dropped(EventDrop::QueueFull), 0);
+    let note = sent[0]["note"].as_str().unwrap();
+    assert!(note.starts_with("20 clusters have started, such as "), "{note}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_whose_answer_is_lost_is_repeated_under_the_same_name() {
     let entry = UpgradeEntry::new(&[0, 409]);
     entry.publisher.upgrade(&fleet(), EventReason::Started, "started");

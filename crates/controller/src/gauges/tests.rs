@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use serde_json::json;
 
 use super::*;
@@ -89,6 +91,99 @@ fn of_too_many_upgrades_the_newest_open_ones_and_the_last_finished_ones_have_ser
     assert!(!has(1001) && has(1002) && has(1000 + MAX_FINISHED + 1));
     set(&context, &[]);
     assert!(shows(&context, &["mcu_upgrades_omitted 3"]));
+}
+
+/// Upgrades by their numbers: the higher, the newer. `phase`: that of the only cluster of each. `None`: they have no clusters.
+fn add(context: &Context, namespace: &str, numbers: Range<usize>, phase: Option<Phase>) {
+    let due: Vec<Uid> = numbers.clone().map(|number| Uid::from(name(number))).collect();
+    context.with(|state| {
+        for number in numbers {
+            let mut given = upgrade(name(number), &[]);
+            given.created = Box::leak(time(number).into_boxed_str());
+            if phase == Some(Phase::Complete) {
+                given.status = complete(number);
+            }
+            let mut view = given.view();
+            view.metadata.namespace = Some(namespace.to_owned());
+            state.apply_upgrade(view);
+            if let Some(phase) = phase {
+                note(state.upgrades.get_mut(name(number)).unwrap(), "c1", record(phase));
+            }
+        }
+    });
+    set(context, &due);
+}
+
+#[test]
+fn empty_upgrades_of_one_namespace_take_no_series_from_older_ones_of_others() {
+    let context = context(&[]);
+    add(&context, "theirs", 0..3, Some(Phase::Partial));
+    add(&context, "theirs", 3..6, Some(Phase::Pending));
+    add(&context, "theirs", 6..9, None);
+    add(&context, "mine", 100..100 + MAX_OPEN + 50, None);
+    let shown = names(&context);
+    assert_eq!(shown.len(), MAX_OPEN);
+    let missing: Vec<_> = (0..9)
+        .filter(|number| !shown.iter().any(|shown| shown == name(*number)))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(shows(&context, &["mcu_upgrades_omitted 59"]));
+}
+
+#[test]
+fn upgrades_with_clusters_at_work_have_series_before_newer_ones_whose_clusters_wait() {
+    let context = context(&[]);
+    add(&context, "ns", 0..2, Some(Phase::Soaking));
+    add(&context, "ns", 2..3, Some(Phase::Failed));
+    add(&context, "ns", 100..100 + MAX_OPEN, Some(Phase::Pending));
+    add(&context, "other", 900..1000, None);
+    let shown = names(&context);
+    let has = |number| shown.iter().any(|shown| shown == name(number));
+    assert!(has(0) && has(1) && !has(2));
+    assert!(!has(101) && has(102) && has(100 + MAX_OPEN - 1));
+    assert!(!has(999), "it has no clusters");
+}
+
+#[test]
+fn of_upgrades_with_clusters_each_namespace_has_its_newest_ones() {
+    let context = context(&[]);
+    add(&context, "theirs", 0..10, Some(Phase::Pending));
+    add(&context, "mine", 100..100 + MAX_OPEN, Some(Phase::Pending));
+    let shown = names(&context);
+    assert_eq!(shown.len(), MAX_OPEN);
+    let has = |number| shown.iter().any(|shown| shown == name(number));
+    assert!((0..10).all(has));
+    assert!(!has(109) && has(110));
+}
+
+#[test]
+fn finished_upgrades_of_one_namespace_take_no_series_from_those_of_others() {
+    let context = context(&[]);
+    add(&context, "theirs", 0..2, Some(Phase::Complete));
+    add(&context, "mine", 100..200, Some(Phase::Complete));
+    let shown = names(&context);
+    assert_eq!(shown.len(), MAX_FINISHED);
+    let has = |number| shown.iter().any(|shown| shown == name(number));
+    assert!(has(0) && has(1) && has(199) && !has(151));
+    assert!(shows(&context, &["mcu_upgrades_omitted 0"]));
+}
+
+#[test]
+fn which_upgrades_have_series_does_not_depend_on_the_order_in_which_they_came() {
+    let both = [[0, 1], [1, 0]].map(|order| {
+        let context = context(&[]);
+        for part in order {
+            let first = part * 150;
+            add(
+                &context,
+                ["a", "b"][part],
+                first..first + 150,
+                Some(Phase::Blocked),
+            );
+        }
+        names(&context)
+    });
+    assert_eq!(both[0], both[1]);
 }
 
 #[test]

@@ -84,7 +84,7 @@ series! {
     UPGRADES = "mcu_upgrades", MetricKind::Gauge, [UpgradeStateLabel::LABEL],
         "Upgrades by state";
     UPGRADE_INFO = "mcu_upgrade_info", MetricKind::Info, [UPGRADE_NAMESPACE, UPGRADE, UpgradeStateLabel::LABEL],
-        "State of an upgrade. Only 200 upgrades that are not complete (the newest) and 50 that are (those that ended last) have series of their own, here and in all series `mcu_upgrade_…`";
+        "State of an upgrade. Only 200 upgrades that are not complete and 50 that are have series of their own, here and in all series `mcu_upgrade_…`: first those with clusters at work, then others with clusters, then those without; namespaces take turns, each with its newest";
     UPGRADE_CLUSTERS = "mcu_upgrade_clusters", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, ClusterPhase::LABEL],
         "Clusters of an upgrade, by phase";
     UPGRADE_WAITING = "mcu_upgrade_waiting_clusters", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, REASON],

@@ -16,9 +16,9 @@ use rollout::{Phase, Reason};
 use super::catalogue::{self, MetricKind, Series};
 use super::labels::{CONDITION, ClusterPhase, REASON, UpgradeLabels, UpgradeStateLabel};
 
-/// Largest number of upgrades that are not complete and have series: the newest ones.
+/// Largest number of upgrades that are not complete and have series. Which ones: `docs/design/observability.md`.
 pub const MAX_OPEN: usize = 200;
-/// Largest number of complete upgrades that have series: those that ended last.
+/// Largest number of complete upgrades that have series.
 pub const MAX_FINISHED: usize = 50;
 
 /// What the series of one upgrade say.

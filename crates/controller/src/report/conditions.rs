@@ -19,8 +19,8 @@ use super::text::plain;
 const MAX_MESSAGE_BYTES: usize = 1024;
 /// Why an upgrade whose spec violates rules is not complete.
 const INVALID: &str = "The spec is invalid";
-/// Why an upgrade with a canary selector starts nothing although clusters are selected.
-const NO_CANARY: &str = "The canary selector (spec.upgradeStrategy.canaryClusters.clusterSelector) matches no cluster, so no cluster starts";
+/// What to do when clusters are selected, but no canary is.
+const CHANGE_CANARIES: &str = "Correct that selector, remove spec.upgradeStrategy.canaryClusters, or label the clusters that are to be canaries";
 
 struct ConditionDraft {
     type_: &'static str,
@@ -299,10 +299,25 @@ fn keep_input_conditions(
         .collect()
 }
 
+/// Why an upgrade with a canary selector starts nothing although clusters are selected. If none is selected, that is the cause.
+fn no_canary(plan: &Plan) -> Option<String> {
+    let selected = plan.summary.selected;
+    (plan.outlook.no_canary && selected > 0).then(|| {
+        let none = match selected {
+            1 => "does not select the only selected cluster".to_owned(),
+            number => format!("selects none of the {number} selected clusters"),
+        };
+        format!(
+            "The canary selector (spec.upgradeStrategy.canaryClusters.clusterSelector) {none}, so no cluster starts"
+        )
+    })
+}
+
 fn selected(input: &StatusInput<'_>, plan: &Plan) -> ConditionDraft {
     let number = plan.summary.selected;
-    let no_canary = plan.outlook.no_canary.then_some(NO_CANARY);
+    let no_canary = no_canary(plan);
     let notes = no_canary
+        .as_deref()
         .into_iter()
         .chain(input.notes.iter().map(String::as_str));
     let message = types::selected_message(number, notes);
@@ -397,18 +412,7 @@ fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
     let lost = lost(summary.clusters.failed, summary.degraded);
     let (reason, text) = match stall {
         StallReason::Restored => (reason::RESTORED, restored_text(input)),
-        StallReason::NothingSelected if plan.outlook.no_canary => (
-            reason::NOTHING_SELECTED,
-            join([NO_CANARY, "Fix or remove it"]),
-        ),
-        StallReason::NothingSelected => {
-            let unmatched = input
-                .notes
-                .is_empty()
-                .then_some("Check spec.placement and spec.clusterSelector");
-            let notes = input.notes.iter().map(String::as_str).chain(unmatched);
-            (reason::NOTHING_SELECTED, types::selected_message(0, notes))
-        }
+        StallReason::NothingSelected => (reason::NOTHING_SELECTED, nothing_selected_text(plan, input)),
         StallReason::CanaryFailed => (
             reason::CANARY_FAILED,
             "A canary failed, so no other cluster starts. See status.failedClusters, then fix and retry the canary (annotation retry-failed), or edit the spec.".to_owned(),
@@ -431,6 +435,18 @@ fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
         ),
     };
     verdict(types::STALLED, true, reason, text)
+}
+
+fn nothing_selected_text(plan: &Plan, input: &StatusInput<'_>) -> String {
+    if let Some(no_canary) = no_canary(plan) {
+        return join([no_canary.as_str(), CHANGE_CANARIES]);
+    }
+    let unmatched = input
+        .notes
+        .is_empty()
+        .then_some("Check spec.placement and spec.clusterSelector");
+    let notes = input.notes.iter().map(String::as_str).chain(unmatched);
+    types::selected_message(0, notes)
 }
 
 /// Clusters that need a human: failed ones, and those whose pre-action is degraded, which condition Failed

@@ -20,7 +20,7 @@ use super::{discovery, events, list, protobuf};
 use crate::error::ApiError;
 use crate::hub::Hub;
 use crate::json::{self, Unreadable};
-use crate::object::{Object, key};
+use crate::object::{Object, Unseen, key};
 use crate::schema::CauseKind;
 use crate::state::KindId;
 use crate::write::{DeleteOptions, Deleted, PatchKind, WriteOptions, Writer, Written};
@@ -286,8 +286,7 @@ impl Service {
                 options,
                 now: &now,
                 warnings,
-                is_untidy: false,
-                lacks_status: false,
+                unseen: Unseen::default(),
             })
         })
     }
@@ -316,8 +315,7 @@ impl Service {
                 options: &write,
                 now: &now,
                 warnings: &mut Vec::new(),
-                is_untidy: false,
-                lacks_status: false,
+                unseen: Unseen::default(),
             };
             writer.delete(options)
         })

@@ -82,7 +82,7 @@ impl Writer<'_> {
         // A real server encodes and decodes what it stores or would store, which adds the default of the status.
         let has_status = object.get("status").is_some();
         self.kind.schema.fill_defaults(&mut object);
-        self.lacks_status = !has_status && object.get("status").is_some();
+        self.unseen.lacks_status = !has_status && object.get("status").is_some();
         let object = if self.options.dry_run {
             // Nothing is stored, so nothing replaces the revision that was sent.
             let sent = revision.as_ref().and_then(Value::as_str);

@@ -21,7 +21,7 @@ use crate::error::ApiError;
 use crate::fields::{FieldSet, Manager, Managers, Operation, Rules};
 use crate::json::At as _;
 use crate::kind::Kind;
-use crate::object::{Key, Object, key};
+use crate::object::{Key, Object, Unseen, key};
 use crate::schema::Typing;
 use crate::state::{KindId, State};
 
@@ -80,10 +80,8 @@ pub(crate) struct Writer<'a> {
     pub now: &'a str,
     /// Where warnings go: about unknown fields that were dropped, and finalizers with unusual names.
     pub warnings: &'a mut Vec<String>,
-    /// Whether what is stored has empty or null metadata.
-    pub is_untidy: bool,
-    /// Whether what is created has no status, which has a default.
-    pub lacks_status: bool,
+    /// How the object will be stored otherwise than it is seen.
+    pub unseen: Unseen,
 }
 
 /// Lets a controller of the hub itself write an object, or its subresource.
@@ -109,8 +107,7 @@ pub(crate) fn write_as(
         options: &options,
         now,
         warnings: &mut Vec::new(),
-        is_untidy: false,
-        lacks_status: false,
+        unseen: Unseen::default(),
     });
 }
 
@@ -149,8 +146,7 @@ impl Writer<'_> {
     /// Stores an object.
     fn put(self, at: Key, value: Value, managers: Managers) -> Result<Arc<Object>, ApiError> {
         let mut object = Object::new(at, value, managers, self.state.revision() + 1);
-        object.is_untidy = self.is_untidy;
-        object.lacks_status = self.lacks_status;
+        object.unseen = self.unseen;
         match object.text().len() {
             size if size > MOST_TO_ETCD => Err(ApiError::internal(format!(
                 "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {MOST_TO_ETCD})"

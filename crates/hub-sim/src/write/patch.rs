@@ -76,7 +76,7 @@ impl Writer<'_> {
             Some(mut next) => {
                 let given = next.get("metadata").cloned();
                 self.coerce(&mut next).map_err(ApiError::internal)?;
-                self.is_untidy = self.kind.is_custom && given.as_ref() != next.get("metadata");
+                self.unseen.is_untidy = self.kind.is_custom && given.as_ref() != next.get("metadata");
                 next
             }
             None => Value::clone(&before),

@@ -89,12 +89,12 @@ impl Writer<'_> {
         }
         let at = key(self.namespace, self.name);
         // The same untidy object is stored again when the second has changed, which is in its managers.
-        let is_as_stored = match (live.is_untidy, self.is_untidy) {
+        let is_as_stored = match (live.unseen.is_untidy, self.unseen.is_untidy) {
             (false, false) => managers.same_fields(&live.managers),
             (true, true) => managers == live.managers,
             _ => false,
         };
-        let is_unchanged = next == *before && is_as_stored && !live.lacks_status;
+        let is_unchanged = next == *before && is_as_stored && !live.unseen.lacks_status;
         let is_released = live.is_deleting
             && next
                 .at("/metadata/finalizers")

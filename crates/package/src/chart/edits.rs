@@ -124,7 +124,7 @@ pub(super) const EDITS: [Edit; 12] = [
 # A node drain takes one replica at a time.
 ",
         "---
-{{- if .Values.podDisruptionBudget.enabled }}
+{{- if and .Values.podDisruptionBudget.enabled (gt (int .Values.replicaCount) 1) }}
 # A node drain takes one replica at a time.
 ",
     ),

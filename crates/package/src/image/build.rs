@@ -1,12 +1,15 @@
 //! Builds the static binary of a program for an architecture.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use repository::{Metadata, cargo, root};
 
 use super::{Architecture, Libc};
+
+/// The flags by which rustc links the C library statically; those of the image recipes are the same.
+pub const STATIC: [&str; 2] = ["-C", "target-feature=+crt-static"];
 
 /// What cargo builds for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,26 +112,45 @@ impl Platform {
         Ok(())
     }
 
+    /// Cargo's command that builds a program of the workspace from the package of its name.
+    ///
+    /// # Errors
+    /// Cargo or rustc does not say where its directories are.
+    pub fn command(&self, program: &str, profile: &str) -> Result<Command> {
+        let moved = moved_paths()?;
+        let underscored = self.triple.replace('-', "_");
+        let mut build = cargo();
+        // What cargo tells a program that it runs about the package of that program would rebuild dependencies that look at it.
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+                build.env_remove(name);
+            }
+        }
+        build
+            .args(["build", "--locked", "--package", program, "--bin", program])
+            .args(["--target", self.triple, "--profile", profile])
+            // This variable wins over flags from all other variables and files, which would give other bytes. With a target, flags
+            // are not for build scripts and procedural macros.
+            .env("CARGO_ENCODED_RUSTFLAGS", flags(self.os, &moved).join("\x1f"))
+            .env(format!("CFLAGS_{underscored}"), c_flags(&moved));
+        if let Some((compiler, _)) = self.cross {
+            let variable = self.triple.to_uppercase().replace('-', "_");
+            build.env(format!("CARGO_TARGET_{variable}_LINKER"), compiler);
+            build.env(format!("CC_{underscored}"), compiler);
+        }
+        Ok(build)
+    }
+
     /// Builds a program of the workspace from the package of its name; returns its path.
     ///
     /// # Errors
     /// It does not build.
     pub fn build(&self, program: &str, profile: &str) -> Result<PathBuf> {
-        let variable = format!("CARGO_TARGET_{}", self.triple.to_uppercase().replace('-', "_"));
-        let underscored = self.triple.replace('-', "_");
-        let mut build = cargo();
-        build
-            .args(["build", "--locked", "--package", program, "--bin", program])
-            .args(["--target", self.triple, "--profile", profile])
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .env(format!("{variable}_RUSTFLAGS"), flags(self.os))
-            .env(format!("CFLAGS_{underscored}"), c_flags());
-        if let Some((compiler, _)) = self.cross {
-            build.env(format!("{variable}_LINKER"), compiler);
-            build.env(format!("CC_{underscored}"), compiler);
-        }
-        let status = build.status().context("cargo does not start")?;
+        let status = self
+            .command(program, profile)?
+            .status()
+            .context("cargo does not start")?;
         ensure!(status.success(), "{program} does not build for {}", self.triple);
         // Cargo's directory of the profile dev has another name.
         let directory = if profile == "dev" { "debug" } else { profile };
@@ -138,49 +160,109 @@ impl Platform {
 }
 
 /// A static binary where the system has them, in which no path names a directory of this machine.
-fn flags(os: &str) -> String {
-    let moved = moved_paths().map(|(from, to)| format!(" --remap-path-prefix={from}={to}"));
-    let linked = if os == "linux" {
-        "-C target-feature=+crt-static"
-    } else {
-        ""
+fn flags(os: &str, moved: &[MovedPath]) -> Vec<String> {
+    let linked = STATIC.iter().filter(|_| os == "linux");
+    let moved = moved
+        .iter()
+        .map(|MovedPath { from, to }| format!("--remap-path-prefix={}={to}", from.display()));
+    linked.map(|flag| (*flag).to_owned()).chain(moved).collect()
+}
+
+fn c_flags(moved: &[MovedPath]) -> String {
+    let flags = moved
+        .iter()
+        .map(|MovedPath { from, to }| format!("-ffile-prefix-map={}={to}", from.display()));
+    flags.collect::<Vec<_>>().join(" ")
+}
+
+/// A directory of this machine, and what stands for it in the binary.
+#[derive(Debug)]
+struct MovedPath {
+    from: PathBuf,
+    to: String,
+}
+
+impl MovedPath {
+    fn new(from: PathBuf, to: &str) -> Self {
+        Self {
+            from,
+            to: to.to_owned(),
+        }
+    }
+}
+
+/// Of several that fit a path, compilers take the last one.
+fn moved_paths() -> Result<Vec<MovedPath>> {
+    let mut moved = vec![
+        MovedPath::new(root().to_path_buf(), "mcu"),
+        MovedPath::new(Metadata::load()?.target_directory, "mcu/target"),
+    ];
+    // A prefix without text would be one of every path.
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
     };
-    format!("{linked}{}", moved.concat())
+    if let Some(cargo_home) = set("CARGO_HOME").or_else(|| set("HOME").map(|home| home.join(".cargo"))) {
+        let sources = cargo_home.join("registry/src");
+        moved.push(MovedPath::new(cargo_home, "cargo"));
+        // Their names depend on the mirror that a machine uses. This program has been built from there, so they exist.
+        let mut registries = directories(&sources).unwrap_or_default();
+        registries.sort();
+        moved.extend(
+            registries
+                .into_iter()
+                .map(|path| MovedPath::new(path, "cargo/registry/src")),
+        );
+    }
+    let sysroot = sysroot()?;
+    let library = sysroot.join("lib/rustlib/src/rust");
+    moved.push(MovedPath::new(sysroot, "rust"));
+    // Where the component rust-src is installed, the standard library's paths are there. Elsewhere they are this:
+    let version = rustc(&["--version", "--verbose"])?;
+    let mut lines = version.lines();
+    if let Some(commit) = lines.find_map(|line| line.strip_prefix("commit-hash: ")) {
+        moved.push(MovedPath::new(library, &format!("/rustc/{commit}")));
+    }
+    Ok(moved)
 }
 
-fn c_flags() -> String {
-    moved_paths()
-        .map(|(from, to)| format!("-ffile-prefix-map={from}={to} "))
-        .concat()
+fn directories(parent: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(parent).with_context(|| format!("cannot read {}", parent.display()))?;
+    Ok(entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect())
 }
 
-/// Directories of this machine, and what stands for them in the binary.
-fn moved_paths() -> [(String, &'static str); 2] {
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
-    let cargo_home = std::env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or(home)
-        .unwrap_or_default();
-    [
-        (root().display().to_string(), "mcu"),
-        (cargo_home.display().to_string(), "cargo"),
-    ]
+/// What rustc says.
+fn rustc(arguments: &[&str]) -> Result<String> {
+    let output = Command::new("rustc")
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .context("rustc does not start")?;
+    ensure!(
+        output.status.success(),
+        "rustc {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The directory of the toolchain.
+fn sysroot() -> Result<PathBuf> {
+    Ok(PathBuf::from(rustc(&["--print", "sysroot"])?))
 }
 
 /// The targets whose standard library the toolchain has.
 fn installed() -> Result<Vec<String>> {
-    let output = Command::new("rustc")
-        .args(["--print", "sysroot"])
-        .current_dir(root())
-        .output()
-        .context("rustc does not start")?;
-    let libraries = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()).join("lib/rustlib");
-    let directories =
-        std::fs::read_dir(&libraries).with_context(|| format!("cannot read {}", libraries.display()))?;
-    Ok(directories
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().join("lib").is_dir())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+    Ok(directories(&sysroot()?.join("lib/rustlib"))?
+        .into_iter()
+        .filter(|directory| directory.join("lib").is_dir())
+        .filter_map(|directory| Some(directory.file_name()?.to_string_lossy().into_owned()))
         .collect())
 }
 
@@ -218,8 +300,16 @@ mod tests {
 
     #[test]
     fn the_flags_make_the_binary_static_and_name_no_directory_of_this_machine() {
-        let flags = flags("linux");
-        assert!(flags.starts_with("-C target-feature=+crt-static --remap-path-prefix="));
-        assert!(flags.contains(&format!("{}=mcu", root().display())));
+        let moved = moved_paths().unwrap();
+        let flags = flags("linux", &moved);
+        assert_eq!(flags[..2], STATIC);
+        let has_moved = |from: &Path, to: &str| {
+            let wanted = format!("--remap-path-prefix={}={to}", from.display());
+            flags.contains(&wanted)
+        };
+        assert!(has_moved(root(), "mcu") && has_moved(&sysroot().unwrap(), "rust"));
+        assert!(flags.iter().any(|flag| flag.ends_with("=cargo")));
+        assert!(flags.last().unwrap().contains("lib/rustlib/src/rust=/rustc/"));
+        assert_eq!(c_flags(&moved).split_whitespace().count(), moved.len());
     }
 }

@@ -13,12 +13,11 @@ use olpc_cjson::CanonicalFormatter;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::{Architecture, Commit, PROGRAM};
+use super::{Architecture, Commit, Program};
 
 /// As in `deploy/Containerfile`: numeric, so that runAsNonRoot can be checked; the customary "nonroot".
 const USER: &str = "65532:65532";
 const PORT: &str = "8080/tcp";
-const DESCRIPTION: &str = "Upgrades fleets of OpenShift clusters from an Open Cluster Management hub";
 
 /// Bytes under the name that OCI gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,11 +75,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image with these layers, the lowest first.
+    /// The image of a program with these layers, the lowest first.
     ///
     /// # Errors
     /// The commit's time is not one.
     pub fn new(
+        program: Program,
         architecture: Architecture,
         version: &str,
         layers: Vec<Layer>,
@@ -90,8 +90,8 @@ impl Image {
             DateTime::from_timestamp(commit.time, 0).context("the commit's time is out of range")?;
         let created = created.to_rfc3339_opts(SecondsFormat::Secs, true);
         let labels = [
-            ("title", PROGRAM),
-            ("description", DESCRIPTION),
+            ("title", program.name()),
+            ("description", program.description()),
             ("version", version),
             ("revision", &commit.revision),
             ("licenses", "Apache-2.0"),
@@ -101,7 +101,7 @@ impl Image {
             .into();
         let run = ConfigBuilder::default()
             .user(USER)
-            .entrypoint([format!("/{PROGRAM}")])
+            .entrypoint([format!("/{}", program.name())])
             .exposed_ports([PORT.to_owned()])
             .labels(labels.clone())
             .build()?;

@@ -61,7 +61,32 @@ async fn put(client: &Client, reference: &Reference, bytes: &[u8], kind: &MediaT
         .with_context(|| format!("cannot push {reference}"))
 }
 
+/// Under this name docker stores the login of Docker Hub, and asks credential helpers for it.
+const DOCKER_HUB: &str = "https://index.docker.io/v1/";
+
+/// Looks for a login by the name of its registry.
+type Lookup<'a> = &'a dyn Fn(&str) -> Result<DockerCredential, CredentialRetrievalError>;
+
 fn credentials(registry: &str) -> Result<RegistryAuth> {
+    stored(
+        registry,
+        &[
+            &docker_credential::get_credential,
+            &docker_credential::get_podman_credential,
+        ],
+    )
+}
+
+/// The names under which a login of the registry may be stored. Podman and docker have different ones for Docker Hub.
+fn names(registry: &str) -> Vec<&str> {
+    match registry {
+        "index.docker.io" | "registry-1.docker.io" => vec![DOCKER_HUB, registry, "docker.io"],
+        _ => vec![registry],
+    }
+}
+
+/// The first login that is found. A failure counts only if there is none, since a helper fails, too, where it knows no login.
+fn stored(registry: &str, lookups: &[Lookup<'_>]) -> Result<RegistryAuth> {
     let none = |error: &CredentialRetrievalError| {
         matches!(
             error,
@@ -70,18 +95,81 @@ fn credentials(registry: &str) -> Result<RegistryAuth> {
                 | CredentialRetrievalError::NoCredentialConfigured
         )
     };
-    for found in [
-        docker_credential::get_credential(registry),
-        docker_credential::get_podman_credential(registry),
-    ] {
-        match found {
-            Ok(DockerCredential::UsernamePassword(user, password)) => {
-                return Ok(RegistryAuth::Basic(user, password));
+    let mut failure = None;
+    for lookup in lookups {
+        for name in names(registry) {
+            match lookup(name) {
+                Ok(DockerCredential::UsernamePassword(user, password)) => {
+                    return Ok(RegistryAuth::Basic(user, password));
+                }
+                Ok(DockerCredential::IdentityToken(token)) => return Ok(RegistryAuth::Bearer(token)),
+                Err(error) if none(&error) => {}
+                Err(error) => failure = failure.or(Some(error)),
             }
-            Ok(DockerCredential::IdentityToken(token)) => return Ok(RegistryAuth::Bearer(token)),
-            Err(error) if none(&error) => {}
-            Err(error) => return Err(error).context("the credentials of docker or podman"),
         }
     }
-    Ok(RegistryAuth::Anonymous)
+    match failure {
+        Some(error) => Err(error).context("the credentials of docker or podman"),
+        None => Ok(RegistryAuth::Anonymous),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The user for whom a push to this reference would be.
+    fn user(reference: &str, lookups: &[Lookup<'_>]) -> String {
+        let reference: Reference = reference.parse().unwrap();
+        match stored(reference.resolve_registry(), lookups).unwrap() {
+            RegistryAuth::Basic(user, _) => user,
+            _ => "nobody".to_owned(),
+        }
+    }
+
+    /// A file of docker or podman with the login of `ann` under this name.
+    fn file(name: &str) -> impl Fn(&str) -> Result<DockerCredential, CredentialRetrievalError> {
+        let text = format!(r#"{{"auths": {{"{name}": {{"auth": "YW5uOnNlY3JldA=="}}}}}}"#);
+        move |server| docker_credential::get_credential_from_reader(text.as_bytes(), server)
+    }
+
+    #[test]
+    fn the_login_of_docker_hub_is_found_under_each_name_that_docker_and_podman_give_it() {
+        for name in [DOCKER_HUB, "index.docker.io", "docker.io"] {
+            assert_eq!(user("docker.io/fleet/mcu:1", &[&file(name)]), "ann", "{name}");
+            assert_eq!(
+                user("fleet/mcu:1", &[&file("quay.io"), &file(name)]),
+                "ann",
+                "{name}"
+            );
+            assert_eq!(user("quay.io/fleet/mcu:1", &[&file(name)]), "nobody", "{name}");
+        }
+        assert_eq!(user("quay.io/fleet/mcu:1", &[&file("quay.io")]), "ann");
+    }
+
+    #[test]
+    fn a_credential_helper_is_asked_by_the_name_that_docker_uses() {
+        let failed = || CredentialRetrievalError::HelperFailure {
+            helper: "docker-credential-store".to_owned(),
+            stdout: "credentials not found in native keychain".to_owned(),
+            stderr: String::new(),
+        };
+        let helper = |server: &str| {
+            if server == DOCKER_HUB {
+                Ok(DockerCredential::UsernamePassword(
+                    "ann".to_owned(),
+                    "secret".to_owned(),
+                ))
+            } else {
+                Err(failed())
+            }
+        };
+        assert_eq!(user("docker.io/fleet/mcu:1", &[&helper]), "ann");
+        assert_eq!(user("quay.io/fleet/mcu:1", &[&helper, &file("quay.io")]), "ann");
+        let error = stored("quay.io", &[&helper]).unwrap_err();
+        assert!(
+            format!("{error:#}").contains("credentials not found"),
+            "{error:#}"
+        );
+    }
 }

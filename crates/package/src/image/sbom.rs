@@ -1,20 +1,19 @@
-//! What is in the binary: the packages of `Cargo.lock` that the program depends on, as cargo resolves them, and their bill of
-//! materials in the format of `CycloneDX`.
-//!
-//! Cargo resolves the features of the workspace as a whole here, so the list may name a package that this program does without;
-//! it never misses one.
+//! What is in the binary: the packages that cargo links into the program, and their bill of materials in the format of `CycloneDX`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result};
-use cargo_metadata::{DependencyKind, MetadataCommand, Node, Package, PackageId, TargetKind};
+use anyhow::{Context as _, Result, bail, ensure};
+use cargo_metadata::{MetadataCommand, Package};
 use cyclonedx_bom::external_models::uri::Purl;
 use cyclonedx_bom::models::bom::{Bom, SpecVersion};
 use cyclonedx_bom::models::component::{Classification, Component, Components};
 use cyclonedx_bom::models::dependency;
 use cyclonedx_bom::models::license::{LicenseChoice, Licenses};
 use cyclonedx_bom::models::metadata::Metadata as About;
-use repository::root;
+use repository::{cargo, root};
+
+/// For each package, by reference, those that it directly depends on.
+type Edges = BTreeMap<String, BTreeSet<String>>;
 
 /// The packages in a program.
 #[derive(Debug)]
@@ -23,64 +22,38 @@ pub(super) struct Dependencies {
     pub program: Package,
     /// The others, by name and version.
     pub packages: Vec<Package>,
-    /// What each directly depends on, by reference.
-    edges: BTreeMap<String, BTreeSet<String>>,
+    edges: Edges,
 }
 
 impl Dependencies {
     /// Asks cargo for the packages in a program when it is built for the target. What runs only while it is built, such as
     /// build scripts and procedural macros, is left out.
     pub(super) fn read(program: &str, target: &str) -> Result<Self> {
+        let edges = edges(&tree(program, target)?)?;
         let metadata = MetadataCommand::new()
             .manifest_path(root().join("Cargo.toml"))
             .other_options(["--locked".to_owned(), format!("--filter-platform={target}")])
             .exec()
             .context("cargo metadata")?;
-        let resolve = metadata.resolve.context("cargo resolved nothing")?;
-        let nodes: BTreeMap<&PackageId, &Node> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
-        let packages: BTreeMap<&PackageId, &Package> = metadata
+        let mut known: BTreeMap<String, Package> = metadata
             .packages
-            .iter()
-            .map(|package| (&package.id, package))
-            .collect();
-        let own = metadata
-            .packages
-            .iter()
-            .find(|package| package.name.as_str() == program);
-        let own = own.with_context(|| format!("no package {program}"))?;
-        let mut found = BTreeSet::new();
-        let mut edges = BTreeMap::new();
-        let mut open = vec![&own.id];
-        while let Some(id) = open.pop() {
-            if !found.insert(id) {
-                continue;
-            }
-            let node = nodes.get(id).context("a package without a node")?;
-            let linked = node.deps.iter().filter(|dependency| {
-                let kinds = &dependency.dep_kinds;
-                let is_normal = kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
-                is_normal
-                    && packages
-                        .get(&dependency.pkg)
-                        .is_some_and(|package| !is_macro(package))
-            });
-            let linked: Vec<&PackageId> = linked.map(|dependency| &dependency.pkg).collect();
-            let references = linked
-                .iter()
-                .filter_map(|id| packages.get(*id))
-                .map(|other| reference(other));
-            edges.insert(reference(packages[id]), references.collect());
-            open.extend(linked);
-        }
-        let mut others: Vec<Package> = found
             .into_iter()
-            .filter(|id| **id != own.id)
-            .map(|id| packages[id].clone())
+            .map(|package| (reference(&package), package))
             .collect();
-        others.sort_by_key(reference);
+        let (mut own, mut packages) = (None, Vec::new());
+        for name in edges.keys() {
+            let package = known
+                .remove(name)
+                .with_context(|| format!("cargo metadata has no package {name}"))?;
+            if package.name.as_str() == program {
+                own = Some(package);
+            } else {
+                packages.push(package);
+            }
+        }
         Ok(Self {
-            program: own.clone(),
-            packages: others,
+            program: own.with_context(|| format!("no package {program}"))?,
+            packages,
             edges,
         })
     }
@@ -91,11 +64,45 @@ impl Dependencies {
     }
 }
 
-fn is_macro(package: &Package) -> bool {
-    package
-        .targets
-        .iter()
-        .any(|target| target.kind.contains(&TargetKind::ProcMacro))
+/// The dependencies of a program, a package on each line after its depth. `cargo metadata` does not say this: it has the features
+/// of the workspace as a whole, which add packages that only another program uses.
+fn tree(program: &str, target: &str) -> Result<String> {
+    let output = cargo()
+        .args(["tree", "--locked", "--color", "never", "--package", program])
+        .args(["--target", target, "--edges", "normal,no-proc-macro"])
+        .args(["--prefix", "depth", "--format", " {p}"])
+        .output()
+        .context("cargo does not start")?;
+    ensure!(
+        output.status.success(),
+        "cargo tree: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The edges of a tree. A package that occurs again has a star there in place of its dependencies.
+fn edges(tree: &str) -> Result<Edges> {
+    let mut edges = Edges::new();
+    let mut ancestors: Vec<String> = Vec::new();
+    for line in tree.lines().filter(|line| !line.trim().is_empty()) {
+        let mut words = line.split_whitespace();
+        let depth = words.next().and_then(|depth| depth.parse::<usize>().ok());
+        let version = |word: &str| word.strip_prefix('v').map(str::to_owned);
+        let (Some(depth), Some(name), Some(version)) = (depth, words.next(), words.next().and_then(version))
+        else {
+            bail!("a line of cargo tree is no package: {line}");
+        };
+        let package = format!("{name}@{version}");
+        ancestors.truncate(depth);
+        if let Some(parent) = ancestors.last() {
+            let direct = edges.entry(parent.clone()).or_default();
+            direct.insert(package.clone());
+        }
+        edges.entry(package.clone()).or_default();
+        ancestors.push(package);
+    }
+    Ok(edges)
 }
 
 fn reference(package: &Package) -> String {
@@ -140,4 +147,45 @@ fn component(package: &Package, kind: Classification) -> Result<Component> {
     let licence = package.license.as_deref().map(|text| text.replace('/', " OR "));
     component.licenses = licence.map(|text| Licenses(vec![LicenseChoice::expression(&text)]));
     Ok(component)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TREE: &str = "\
+0 mcu-controller v0.1.0 (file:///repository/crates/controller)
+1 api v0.1.0 (file:///repository/crates/api)
+2 serde v1.0.228
+3 serde_core v1.0.228
+1 toml v1.1.2+spec-1.1.0
+2 serde_core v1.0.228
+1 serde v1.0.228 (*)
+";
+
+    #[test]
+    fn a_tree_says_what_each_package_depends_on_even_where_it_is_shortened() {
+        let found = edges(TREE).unwrap();
+        let of = |package: &str| found[package].iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(
+            of("mcu-controller@0.1.0"),
+            ["api@0.1.0", "serde@1.0.228", "toml@1.1.2+spec-1.1.0"]
+        );
+        assert_eq!(of("api@0.1.0"), ["serde@1.0.228"]);
+        assert_eq!(of("serde@1.0.228"), ["serde_core@1.0.228"]);
+        assert_eq!(of("toml@1.1.2+spec-1.1.0"), ["serde_core@1.0.228"]);
+        assert!(of("serde_core@1.0.228").is_empty());
+        assert_eq!(found.len(), 5);
+    }
+
+    #[test]
+    fn a_tree_of_another_shape_is_an_error_and_no_shorter_list() {
+        for line in [
+            "mcu-controller v0.1.0",
+            "0 mcu-controller",
+            "0 mcu-controller (*)",
+        ] {
+            assert!(edges(line).is_err(), "{line}");
+        }
+    }
 }

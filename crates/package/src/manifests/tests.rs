@@ -45,6 +45,13 @@ fn the_version_of_the_base_is_that_of_the_workspace() {
         base.image,
         format!("mcu-controller:{}", env!("CARGO_PKG_VERSION"))
     );
+    let objects = base.objects().unwrap();
+    let labelled: Vec<&Value> = objects
+        .iter()
+        .filter(|object| object["kind"] == "Deployment")
+        .map(|deployment| &deployment["metadata"]["labels"]["app.kubernetes.io/version"])
+        .collect();
+    assert_eq!(labelled, [env!("CARGO_PKG_VERSION")]);
 }
 
 #[test]
@@ -73,9 +80,11 @@ fn every_object_is_in_the_bundle_or_beside_it() {
             .filter(|one| one["kind"] == kind && one["metadata"]["name"] == name);
         found.next().unwrap().clone()
     };
+    let deployment = spec_of("Deployment", "mcu-controller");
+    assert_eq!(install["deployments"][0]["spec"], deployment["spec"]);
     assert_eq!(
-        install["deployments"][0]["spec"],
-        spec_of("Deployment", "mcu-controller")["spec"]
+        install["deployments"][0]["label"],
+        deployment["metadata"]["labels"]
     );
     assert_eq!(
         install["clusterPermissions"][0]["rules"],

@@ -24,6 +24,7 @@ fn yaml_of_others_reaches_a_pipe_and_a_terminal_as_the_values_that_it_holds() {
         "q0q0q",
         "tab\tand\nline\n",
         "\u{feff}\u{1f680}\u{202d}",
+        "edge\u{200b}-1\u{2060}",
     ];
     let long = format!("{}\u{202e}{}", "word ".repeat(40), "word ".repeat(40));
     let by_key: Map<String, Value> = texts

@@ -180,6 +180,40 @@ fn every_stall_names_its_reason_and_remedy() {
 }
 
 #[test]
+fn a_canary_selector_that_selects_no_cluster_is_named_with_what_to_change_unless_no_cluster_is_selected() {
+    let stalled = |fleet: Fleet| {
+        let made = conditions(&input(at(1), &[]), &policy().canaries().build(), &fleet, &none());
+        assert_eq!(
+            shown(&made, types::STALLED),
+            pair("True", reason::NOTHING_SELECTED)
+        );
+        let message = |type_| find(&made, type_).message.clone();
+        (message(types::STALLED), message(types::SELECTED))
+    };
+    let (told, selected) = stalled(fleet().cluster("a").cluster("b").build());
+    assert_eq!(
+        told,
+        "The canary selector (spec.upgradeStrategy.canaryClusters.clusterSelector) selects none of the 2 selected clusters, so no \
+         cluster starts. Correct that selector, remove spec.upgradeStrategy.canaryClusters, or label the clusters that are to be canaries."
+    );
+    assert!(
+        selected.starts_with("2 clusters are selected. The canary selector "),
+        "{selected}"
+    );
+    let (told, _) = stalled(fleet().cluster("a").build());
+    assert!(
+        told.contains("does not select the only selected cluster, so"),
+        "{told}"
+    );
+    let (told, selected) = stalled(fleet().build());
+    assert_eq!(
+        told,
+        "No cluster is selected. Check spec.placement and spec.clusterSelector."
+    );
+    assert_eq!(selected, "No cluster is selected");
+}
+
+#[test]
 fn what_moves_is_not_stalled() {
     let made = conditions(
         &input(at(1), &[]),
