@@ -15,7 +15,8 @@ use anyhow::{Context as _, Result};
 
 pub use metadata::{Dependency, Metadata, Package, Target};
 pub use programs::{
-    CONTROLLER, FEATURES, HUB_TESTS, Profile, Programs, SIMULATION, SPOKE_SIM, SPOKE_TESTS, UPDATE_SERVICE,
+    CONTROLLER, FEATURES, HUB_TESTS, PLUGIN, Profile, Programs, SIMULATION, SPOKE_SIM, SPOKE_TESTS,
+    UPDATE_SERVICE,
 };
 
 /// The repository's root.
@@ -26,11 +27,26 @@ pub fn root() -> &'static Path {
 }
 
 /// `cargo`, in the root; the very one that runs us, where there is one.
+///
+/// Without what cargo tells a program or a test about its own package: the build script of ring looks at these variables, so a
+/// build that has others compiles ring again, and all that depends on it.
 #[must_use]
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        if tells_of_a_package(&name.to_string_lossy()) {
+            command.env_remove(&name);
+        }
+    }
     command
+}
+
+/// Whether cargo tells a program of its own package with this variable.
+fn tells_of_a_package(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"]
+        .iter()
+        .any(|prefix| variable.starts_with(prefix))
 }
 
 /// The directory of tools that are built once and kept outside the repository: `MCU_TOOL_CACHE`, or `mcu/hub-tools` in the
@@ -57,5 +73,18 @@ mod tests {
     #[test]
     fn the_root_holds_the_workspace() {
         assert!(root().join("Cargo.lock").is_file());
+    }
+
+    #[test]
+    fn cargo_is_not_told_of_the_package_of_the_test_that_starts_it() {
+        let command = cargo();
+        let is_removed = |name: &str| {
+            command
+                .get_envs()
+                .any(|(key, value)| key == name && value.is_none())
+        };
+        // Cargo sets both for this test.
+        assert!(is_removed("CARGO_PKG_NAME") && is_removed("CARGO_MANIFEST_DIR"));
+        assert!(!is_removed("CARGO_HOME") && !is_removed("PATH"));
     }
 }

@@ -8,6 +8,8 @@ use crate::{Metadata, cargo};
 
 /// The controller, as package and program.
 pub const CONTROLLER: &str = "mcu-controller";
+/// The plugin of kubectl, as package and program.
+pub const PLUGIN: &str = "kubectl-mcu";
 /// The simulated clusters, as package and program.
 pub const SPOKE_SIM: &str = "spoke-sim";
 /// The simulation, as package and program.
@@ -32,10 +34,8 @@ pub enum Profile {
     Dev,
     /// What is measured.
     Release,
-    /// The simulation alone: nearly as fast as a release, with assertions, and built sooner.
+    /// The simulation alone, for many seeds: as fast as a release, with assertions, and built for minutes.
     Simulation,
-    /// The simulation alone, for many seeds: a fifth faster, and built three times as long.
-    Sweep,
     /// The programs of these packages alone, for people who try something: not optimised, so built soonest.
     Quick(&'static [&'static str]),
 }
@@ -59,7 +59,6 @@ impl Profile {
             Self::Dev => vec!["--workspace", "--bins", "--examples", FEATURES[0], FEATURES[1]],
             Self::Release => vec!["--workspace", "--bins", "--release", FEATURES[0], FEATURES[1]],
             Self::Simulation => vec!["--package", SIMULATION, "--bins", "--profile", "simulation"],
-            Self::Sweep => vec!["--package", SIMULATION, "--bins", "--profile", "sweep"],
             Self::Quick(packages) => packages
                 .iter()
                 .flat_map(|package| ["--package", *package])
@@ -73,13 +72,12 @@ impl Profile {
             Self::Dev => "debug",
             Self::Release => "release",
             Self::Simulation => "simulation",
-            Self::Sweep => "sweep",
             Self::Quick(_) => "quick",
         }
     }
 }
 
-/// All programs of the workspace, built; of [`Profile::Simulation`] and [`Profile::Sweep`] only that one, of [`Profile::Quick`] those of its packages.
+/// All programs of the workspace, built; of [`Profile::Simulation`] only that one, of [`Profile::Quick`] those of its packages.
 #[derive(Clone, Debug)]
 pub struct Programs {
     dir: PathBuf,

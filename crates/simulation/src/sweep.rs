@@ -1,8 +1,8 @@
 //! Runs many seeds, on several threads. A run has one thread, so threads do not change what a seed does.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -116,4 +116,50 @@ pub fn sweep(
         Ok(())
     })?;
     Ok(totals.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What `work` makes of each item, in the order of the items, on as many threads as there are cores.
+///
+/// # Panics
+/// `work` panics.
+pub fn of_each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let begun = AtomicUsize::new(0);
+    let some = || {
+        let mut done = Vec::new();
+        loop {
+            let number = begun.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(number) else {
+                return done;
+            };
+            done.push((number, work(item)));
+        }
+    };
+    let mut done = Vec::new();
+    thread::scope(|scope| {
+        let count = thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(some)).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(some) => done.extend(some),
+                Err(cause) => resume_unwind(cause),
+            }
+        }
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_item_is_worked_on_once_and_the_results_are_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..1000).collect();
+        assert_eq!(
+            of_each(&items, |item| item * 2),
+            (0..2000).step_by(2).collect::<Vec<_>>()
+        );
+        assert_eq!(of_each(&[], |item: &u64| *item), [0_u64; 0]);
+    }
 }

@@ -11,6 +11,7 @@ use simulation::mutation::Mutation;
 use simulation::options::Options;
 use simulation::oracle::Rule;
 use simulation::run::{run, run_mutated};
+use simulation::sweep::of_each;
 use simulation::trace::Trace;
 
 type Case = (Mutation, Rule, Options, Vec<Occasion>);
@@ -233,22 +234,18 @@ fn only(faults: &[Occasion]) -> Faults {
 
 #[test]
 fn a_broken_controller_violates_the_rule_that_it_breaks() {
-    let mut missed = Vec::new();
-    for (mutation, rule, options, faults) in cases() {
-        let whole = run(&options, &only(&faults), Trace::default()).unwrap();
+    let missed = of_each(&cases(), |(mutation, rule, options, faults)| {
+        let whole = run(options, &only(faults), Trace::default()).unwrap();
         assert!(
-            !Rule::violated_in(&whole.violations).contains(&rule),
+            !Rule::violated_in(&whole.violations).contains(rule),
             "{mutation:?}: the controller as it is violates {rule:?}: {:?}",
             whole.violations
         );
-        let broken = run_mutated(&options, &only(&faults), Trace::default(), Some(mutation)).unwrap();
-        if !Rule::violated_in(&broken.violations).contains(&rule) {
-            missed.push(format!(
-                "{mutation:?} does not violate {rule:?} but {:?}",
-                Rule::violated_in(&broken.violations)
-            ));
-        }
-    }
+        let broken = run_mutated(options, &only(faults), Trace::default(), Some(*mutation)).unwrap();
+        let violated = Rule::violated_in(&broken.violations);
+        (!violated.contains(rule)).then(|| format!("{mutation:?} does not violate {rule:?} but {violated:?}"))
+    });
+    let missed: Vec<String> = missed.into_iter().flatten().collect();
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 

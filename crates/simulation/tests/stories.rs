@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use simulation::story::Story;
+use simulation::sweep::of_each;
 use simulation::trace::Trace;
 
 fn stories() -> Vec<(PathBuf, Story)> {
@@ -27,8 +28,8 @@ fn stories() -> Vec<(PathBuf, Story)> {
 /// A story whose faults do not happen, or whose rule is not tried, would prove nothing.
 #[test]
 fn every_story_happens_and_violates_no_rule() {
-    let mut wrong = Vec::new();
-    for (path, story) in stories() {
+    let wrong = of_each(&stories(), |(path, story)| {
+        let mut wrong = Vec::new();
         let outcome = story.play(Trace::default()).unwrap();
         let name = path.file_stem().unwrap().display();
         for violation in &outcome.violations {
@@ -41,7 +42,9 @@ fn every_story_happens_and_violates_no_rule() {
         if !outcome.checked.contains_key(&story.rule) {
             wrong.push(format!("{name}: {:?} was never tried", story.rule));
         }
-    }
+        wrong
+    })
+    .concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 use clap::Args;
 use repository::{
-    CONTROLLER, FEATURES, Metadata, Profile, Programs, SPOKE_SIM, SPOKE_TESTS, UPDATE_SERVICE, cargo,
+    CONTROLLER, FEATURES, Metadata, PLUGIN, Profile, Programs, SPOKE_SIM, SPOKE_TESTS, UPDATE_SERVICE, cargo,
 };
 
 use crate::program::{self, command, tests_with};
@@ -60,6 +60,7 @@ pub fn cargo_test() -> Result<Command> {
         // Far more of them than there are cores can run at once.
         .env("RUST_TEST_THREADS", "16")
         .env("MCU_CONTROLLER", programs.path(CONTROLLER))
+        .env("MCU_CLI", programs.path(PLUGIN))
         .env("MCU_SPOKE_SIM", programs.path(SPOKE_SIM))
         .env("MCU_UPDATE_SERVICE", programs.path(UPDATE_SERVICE));
     Ok(tests)

@@ -93,7 +93,7 @@ fn run(command: Command) -> Result<ExitCode> {
             return program::start("bench", program::bench_profile(&arguments), &arguments);
         }
         Command::Sim(Arguments { arguments }) => {
-            return program::start(SIMULATION, Profile::Sweep, &arguments);
+            return program::start(SIMULATION, Profile::Simulation, &arguments);
         }
         Command::Test(args) => suite::run(args)?,
         Command::E2e(args) => e2e::run(&args)?,

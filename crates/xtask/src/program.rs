@@ -20,10 +20,10 @@ pub fn start(name: &str, profile: Profile, arguments: &[OsString]) -> Result<Exi
             eprintln!("building everything in release mode, as measured times are those of release builds");
         }
         Profile::Quick(_) => eprintln!("building {name}; the first time takes some minutes"),
-        Profile::Sweep => {
+        Profile::Simulation => {
             eprintln!("building the simulation, optimised as a whole: the first time takes ten minutes");
         }
-        Profile::Dev | Profile::Simulation => {}
+        Profile::Dev => {}
     }
     let status = Command::new(Programs::build(profile)?.path(name))
         .args(arguments)

@@ -1,5 +1,5 @@
-//! The image recipes below deploy/, linted as text, and the binaries in the images, built as by `cargo xtask image` but with the
-//! dev profile. A recipe's build command is compared with that.
+//! The image recipes below deploy/, linted as text, and the binaries in the images, built as by `cargo xtask image` but not
+//! optimised. A recipe's build command is compared with that.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -306,11 +306,14 @@ pub fn platform() -> Result<Platform> {
     Platform::new(Architecture::Amd64, Libc::Gnu)
 }
 
-/// The binary of an image; one build at a time. An optimized build takes minutes, and the flags are the same.
+/// Cargo's profile of binaries here. An optimized build takes minutes, and the flags are the same.
+pub const PROFILE: &str = "static";
+
+/// The binary of an image; one build at a time.
 pub async fn static_binary(program: Program) -> Result<PathBuf> {
     static BUILDS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     let _one = BUILDS.lock().await;
-    tokio::task::spawn_blocking(move || platform()?.build(program.name(), "dev")).await?
+    tokio::task::spawn_blocking(move || platform()?.build(program.name(), PROFILE)).await?
 }
 
 /// The dynamic loader that a 64-bit little-endian ELF file names, if any.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use testenv::Registry;
 use tokio::process::Command;
 
-use crate::image::{TARGET, platform, static_binary};
+use crate::image::{PROFILE, TARGET, platform, static_binary};
 
 /// A certificate, as far as packing is concerned.
 const CERTIFICATES: &str = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
@@ -94,7 +94,7 @@ fn billed(root: &Path, program: Program) -> Result<BTreeSet<String>> {
 async fn compiled(program: Program) -> Result<BTreeSet<String>> {
     // It is built already.
     static_binary(program).await?;
-    let mut build = Command::from(platform()?.command(program.name(), "dev")?);
+    let mut build = Command::from(platform()?.command(program.name(), PROFILE)?);
     let output = build
         .args(["--quiet", "--message-format", "json"])
         .kill_on_drop(true)

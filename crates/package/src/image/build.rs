@@ -120,13 +120,6 @@ impl Platform {
         let moved = moved_paths()?;
         let underscored = self.triple.replace('-', "_");
         let mut build = cargo();
-        // What cargo tells a program that it runs about the package of that program would rebuild dependencies that look at it.
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy().into_owned();
-            if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-                build.env_remove(name);
-            }
-        }
         build
             .args(["build", "--locked", "--package", program, "--bin", program])
             .args(["--target", self.triple, "--profile", profile])
