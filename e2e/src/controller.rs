@@ -76,6 +76,12 @@ impl ControllerProcess {
         ready.with_context(|| self.process.log_tail(30))
     }
 
+    /// Where it listens, as host and port.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.listen
+    }
+
     /// Asks its own listener; returns status code and body.
     ///
     /// # Errors

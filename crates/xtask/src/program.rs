@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use repository::{Package, Profile, Programs, root};
 
 /// What `cargo xtask bench` measures in seconds, and therefore on a release build.
-const TIMED: [&str; 4] = ["fleet", "plan", "graph", "hub-sim"];
+const TIMED: [&str; 5] = ["fleet", "plan", "graph", "hub-sim", "dashboard"];
 
 /// Builds and runs a program of the workspace with our own standard streams, and returns its exit code.
 ///
@@ -117,6 +117,7 @@ mod tests {
         };
         assert_eq!(profile("fleet --clusters 500"), Profile::Release);
         assert_eq!(profile("graph"), Profile::Release);
+        assert_eq!(profile("dashboard"), Profile::Release);
         for line in ["", "--help", "day --seed 2", "fleet --help", "plan -h"] {
             assert_eq!(profile(line), Profile::Dev, "{line}");
         }
