@@ -6,6 +6,7 @@
 mod deny;
 mod e2e;
 mod fence;
+mod hub_tests;
 mod program;
 mod suite;
 

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use repository::{FEATURES, HUB_TESTS, Metadata, Profile, Programs, SIMULATION, browser, cargo, data};
+use repository::{FEATURES, Metadata, Profile, Programs, SIMULATION, browser, cargo, data};
 
 use crate::program::{self, command, tests_with};
-use crate::{deny, e2e, fence};
+use crate::{deny, e2e, fence, hub_tests};
 
 /// What a step does.
 type Work = Box<dyn FnOnce() -> Result<()>>;
@@ -87,11 +87,6 @@ pub fn run(args: TestArgs) -> Result<()> {
     Ok(())
 }
 
-/// The argument of `cargo test` that continues after a failure.
-fn going_on(keep_going: bool) -> Option<&'static str> {
-    keep_going.then_some("--no-fail-fast")
-}
-
 fn without_hub(keep_going: bool) -> Vec<Step> {
     vec![
         step("format", || command(cargo().args(["fmt", "--all", "--check"]))),
@@ -113,7 +108,9 @@ fn without_hub(keep_going: bool) -> Vec<Step> {
         step("tests", move || {
             let mut tests = cargo();
             tests.args(["test", "--workspace"]).args(FEATURES);
-            tests.args(["--lib", "--bins"]).args(going_on(keep_going));
+            tests
+                .args(["--lib", "--bins"])
+                .args(keep_going.then_some("--no-fail-fast"));
             for name in tests_with(&Metadata::load()?.packages, None) {
                 tests.args(["--test", &name]);
             }
@@ -151,14 +148,7 @@ fn with_hub(keep_going: bool) -> Vec<Step> {
     vec![
         step("programs", || Programs::build(Profile::Dev).map(drop)),
         step("hub tools", e2e::tools),
-        step("hub tests", move || {
-            let mut tests = e2e::cargo_test()?;
-            tests.args(going_on(keep_going));
-            for name in tests_with(&Metadata::load()?.packages, Some(HUB_TESTS)) {
-                tests.args(["--test", &name]);
-            }
-            command(&mut tests)
-        }),
+        step("hub tests", move || hub_tests::run(keep_going)),
         // The program of the whole workspace has both hubs.
         step("demo", || {
             program::require("demo", Profile::Dev, &["--json"])?;

@@ -1,5 +1,5 @@
 use super::*;
-use repository::{Package, SPOKE_TESTS, Target};
+use repository::{HUB_TESTS, Package, SPOKE_TESTS, Target};
 
 fn package(name: &str, targets: &[(&str, &str, &[&str])]) -> Package {
     Package {

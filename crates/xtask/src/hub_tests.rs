@@ -1,0 +1,66 @@
+//! The tests on a hub, in two lanes: most test programs work, and a few wait most of their time, one program after the other if cargo
+//! starts them.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context as _, Result, ensure};
+use repository::{HUB_TESTS, Metadata};
+
+use crate::e2e;
+use crate::program::{command, tests_with};
+
+/// Test targets whose longest test waits for a minute or more: for time limits of the controller, for listings, for agents.
+const WAITING: [&str; 4] = ["acceptance", "guides", "hub_cluster", "registry"];
+
+/// Runs all tests on a hub.
+///
+/// # Errors
+/// They do not build, or one fails; the output has been shown.
+pub fn run(keep_going: bool) -> Result<()> {
+    let metadata = Metadata::load()?;
+    let names = tests_with(&metadata.packages, Some(HUB_TESTS));
+    let (waiting, working): (BTreeSet<String>, BTreeSet<String>) = names
+        .into_iter()
+        .partition(|name| WAITING.contains(&name.as_str()));
+    let all: BTreeSet<String> = waiting.union(&working).cloned().collect();
+    command(tests(&all, keep_going)?.arg("--no-run"))?;
+
+    let output = metadata.target_directory.join("waiting-hub-tests.txt");
+    let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
+    let mut beside = tests(&waiting, keep_going)?;
+    beside.stdout(file.try_clone()?).stderr(file);
+    let mut child = beside.spawn().context("cargo does not start")?;
+    let worked = command(&mut tests(&working, keep_going)?);
+    let waited: ExitStatus = child.wait()?;
+    let text = std::fs::read(&output)?;
+    eprintln!("\nwhat ran beside that:\n{}", String::from_utf8_lossy(&text));
+    worked?;
+    let names: Vec<String> = waiting.into_iter().collect();
+    ensure!(waited.success(), "{}: {waited}", names.join(", "));
+    Ok(())
+}
+
+/// `cargo test` of these targets.
+fn tests(names: &BTreeSet<String>, keep_going: bool) -> Result<Command> {
+    let mut tests = e2e::cargo_test()?;
+    tests.args(keep_going.then_some("--no-fail-fast"));
+    for name in names {
+        tests.args(["--test", name]);
+    }
+    Ok(tests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_that_waits_needs_a_hub() {
+        let names = tests_with(&Metadata::load().unwrap().packages, Some(HUB_TESTS));
+        for name in WAITING {
+            assert!(names.contains(name), "{name}");
+        }
+    }
+}
