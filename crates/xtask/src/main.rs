@@ -6,7 +6,7 @@
 mod deny;
 mod e2e;
 mod fence;
-mod hub_tests;
+mod on_hub;
 mod program;
 mod suite;
 

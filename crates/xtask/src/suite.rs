@@ -11,7 +11,7 @@ use clap::Args;
 use repository::{FEATURES, Metadata, Profile, Programs, SIMULATION, browser, cargo, data};
 
 use crate::program::{self, command, tests_with};
-use crate::{deny, e2e, fence, hub_tests};
+use crate::{deny, e2e, fence, on_hub};
 
 /// What a step does.
 type Work = Box<dyn FnOnce() -> Result<()>>;
@@ -148,7 +148,7 @@ fn with_hub(keep_going: bool) -> Vec<Step> {
     vec![
         step("programs", || Programs::build(Profile::Dev).map(drop)),
         step("hub tools", e2e::tools),
-        step("hub tests", move || hub_tests::run(keep_going)),
+        step("hub tests", move || on_hub::run(keep_going)),
         // The program of the whole workspace has both hubs.
         step("demo", || {
             program::require("demo", Profile::Dev, &["--json"])?;
