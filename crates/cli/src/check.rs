@@ -3,6 +3,7 @@
 
 mod agents;
 mod before;
+mod definitions;
 pub mod facts;
 mod installed;
 

@@ -209,6 +209,18 @@ async fn a_hub_without_a_controller_is_ready_for_it_and_says_that_it_is_missing(
         .map(|check| check["category"].as_str().unwrap())
         .collect();
     assert_eq!(failed, ["admission", "controller", "controller"], "{read:#}");
+    let has_all_fields = |check: &Value| {
+        check["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("has all fields of this release")
+    };
+    let crds = read["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| has_all_fields(check));
+    assert_eq!(crds.count(), 2, "{read:#}");
     let version = shown(&hub, &["version"]);
     assert!(version.contains("has no Deployment mcu-controller"), "{version}");
     let nobody = run(&hub, &["check", "--as", "nobody"]);

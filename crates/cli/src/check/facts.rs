@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::hub::any::{Kind, MANAGED_CLUSTER, is_simulated};
+use crate::{rows, upgrade};
 
 /// Name of the controller's Deployment and of its Lease.
 pub const CONTROLLER: &str = "mcu-controller";
@@ -35,6 +36,12 @@ const LEASE: Kind = Kind {
     version: "v1",
     kind: "Lease",
     plural: "leases",
+};
+const DEFINITION: Kind = Kind {
+    group: "apiextensions.k8s.io",
+    version: "v1",
+    kind: "CustomResourceDefinition",
+    plural: "customresourcedefinitions",
 };
 const CLUSTER_MANAGER: Kind = Kind {
     group: "operator.open-cluster-management.io",
@@ -96,6 +103,8 @@ pub struct Installed {
     pub is_simulated: bool,
     /// Our kinds that the hub serves.
     pub kinds: Fact<BTreeSet<String>>,
+    /// The CRDs of our kinds.
+    pub definitions: Fact<Vec<Value>>,
     /// The admission policies, and their bindings.
     pub policies: Fact<(Vec<DynamicObject>, Vec<DynamicObject>)>,
     /// The Deployment of the controller.
@@ -147,8 +156,9 @@ impl Installed {
     pub async fn read(hub: &Hub, before: &Before, controller_namespace: &str) -> Installed {
         let namespace = Some(controller_namespace);
         let group = format!("{}/{}", api::GROUP, api::VERSION);
-        let (kinds, policies, deployment, lease, bindings, clusters, leases, reports) = futures::join!(
+        let (kinds, definitions, policies, deployment, lease, bindings, clusters, leases, reports) = futures::join!(
             hub.served(&group),
+            definitions(hub),
             policies(hub),
             hub.object(DEPLOYMENT, namespace, CONTROLLER),
             hub.object(LEASE, namespace, CONTROLLER),
@@ -160,6 +170,7 @@ impl Installed {
         Installed {
             is_simulated: before.is_simulated(),
             kinds: fact(kinds),
+            definitions: fact(definitions),
             policies: fact(policies),
             deployment: fact(deployment),
             lease: fact(lease),
@@ -181,6 +192,16 @@ fn not_served(failure: Failure) -> Result<Option<Value>, Failure> {
         Failure::NoResourceType { .. } => Ok(None),
         other => Err(other),
     }
+}
+
+/// The CRDs of our kinds that exist.
+async fn definitions(hub: &Hub) -> Result<Vec<Value>, Failure> {
+    let mut found = Vec::new();
+    for plural in [upgrade::PLURAL, rows::PLURAL] {
+        let name = format!("{plural}.{}", api::GROUP);
+        found.extend(hub.object(DEFINITION, None, &name).await?);
+    }
+    Ok(found)
 }
 
 async fn policies(hub: &Hub) -> Result<(Vec<DynamicObject>, Vec<DynamicObject>), Failure> {

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::facts::{CONTROLLER, Installed};
-use super::{Check, Checks, Level, agents, skew, some};
+use super::{Check, Checks, Level, agents, definitions, skew, some};
 use crate::age;
 use crate::table::one_line;
 
@@ -21,6 +21,7 @@ pub fn judge(
     let mut checks = Checks::default();
     checks.begin("kinds");
     kinds(&mut checks, facts);
+    definitions::judge(&mut checks, facts);
     checks.begin("admission");
     admission(&mut checks, facts, controller_namespace);
     checks.begin("controller");

@@ -32,7 +32,7 @@ fn deployment(args: &[&str], ready: i64) -> Value {
     })
 }
 
-fn good_installation() -> Installed {
+pub(super) fn good_installation() -> Installed {
     let condition = |kind: &str, status: &str| json!([{"type": kind, "status": status, "lastTransitionTime": "2026-03-01T11:00:00Z"}]);
     let kinds: BTreeSet<String> = [crate::upgrade::PLURAL, crate::rows::PLURAL]
         .map(str::to_owned)
@@ -40,6 +40,7 @@ fn good_installation() -> Installed {
     Installed {
         is_simulated: false,
         kinds: Ok(kinds),
+        definitions: Ok(Vec::new()),
         policies: Err("forbidden".to_owned()),
         deployment: Ok(Some(deployment(
             &["--spoke-rbac=aggregate", "--approver-image=a@sha256:00"],

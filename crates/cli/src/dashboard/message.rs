@@ -77,6 +77,8 @@ pub fn upgrade(upgrade: &Upgrade) -> Value {
         "state": text(&state, MAX_WORD),
         "tone": format!("{:?}", state_tone(&state)),
         "created": upgrade.created.map(to_rfc3339),
+        "started": status.and_then(|status| status.started_at.as_ref()),
+        "completed": status.and_then(|status| status.completed_at.as_ref()),
         "paused": upgrade.paused,
         "restored": upgrade.restored,
         "inFlight": status.and_then(|status| status.in_flight).unwrap_or_default(),

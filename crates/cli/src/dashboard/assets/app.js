@@ -182,7 +182,10 @@ function showProgress() {
   if (upgrade.canaries?.total) facts.push(["Canaries", `${upgrade.canaries.complete} of ${upgrade.canaries.total}`]);
   facts.push(["Slots in use", `${number(upgrade.inFlight)} of ${upgrade.slots === null ? "?" : number(upgrade.slots)}`]);
   facts.push(["Failed", number(fleet.count("Failed"))], ["Pending", number(fleet.count("Pending"))]);
-  if (upgrade.created) facts.push(["Age", duration(now() - Date.parse(upgrade.created) / 1000)]);
+  const [started, completed] = [upgrade.started, upgrade.completed].map((time) => time && Date.parse(time) / 1000);
+  if (started && completed) facts.push(["Took", duration(completed - started)]);
+  else if (started) facts.push(["Started", `${duration(now() - started)} ago`]);
+  else if (upgrade.created) facts.push(["Age", duration(now() - Date.parse(upgrade.created) / 1000)]);
   replace(byId("facts"), JSON.stringify(facts), () =>
     facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
   );
