@@ -254,7 +254,9 @@ pub fn status_of(rows: &[Value]) -> Value {
     let (complete, failed) = (count(&["Complete"]), count(&["Failed"]));
     let in_flight = count(&["PreAction", "Initialized", "Partial", "Operators"]);
     let pending = count(&["Pending", "Blocked", "PreAction", "PreActionDegraded"]);
-    let starts = rows.iter().filter_map(|row| row["steps"][0]["startedAt"].as_str());
+    let starts = rows
+        .iter()
+        .filter_map(|row| row["steps"][0]["startedAt"].as_str());
     let started = starts.min();
     json!({
         "observedGeneration": 1, "state": "Upgrading", "progress": format!("{complete}/{}", rows.len()),

@@ -167,6 +167,22 @@ fn is_forbidden<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &str) -> bo
     known.is_some_and(|(backoff, record)| backoff.is_stuck(record))
 }
 
+/// True when an upgrade that is being deleted has works in a cluster that the hub keeps forbidding to delete. The deletion of its
+/// works is all that is left to it, whatever its row says.
+fn is_undeletable<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &str) -> bool {
+    let is_lasting = |backoff: &Backoff| backoff.of_cluster().deletion_lasting;
+    owner.is_deleting && owner.backoff.get(cluster).is_some_and(is_lasting)
+}
+
+/// What an upgrade holds on a cluster where it does not continue until a human acts.
+fn stuck<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &str) -> RivalHold {
+    if is_undeletable(owner, cluster) {
+        RivalHold::Undeletable
+    } else {
+        RivalHold::Stuck
+    }
+}
+
 /// What an upgrade holds on a cluster in flight. Without a valid spec, or if its row cannot be read, its post-action is blocked
 /// or its writes stay forbidden, it cannot continue until a human acts.
 fn at_work<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &Arc<str>) -> RivalHold {
@@ -176,8 +192,9 @@ fn at_work<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &Arc<str>) -> Ri
             || owner.has_foreign(cluster, Step::PostAction)
     };
     let is_unreadable = record.is_some_and(|record| record.unreadable);
-    if is_unreadable || blocked() || owner.in_force.is_none() || is_forbidden(owner, cluster) {
-        RivalHold::Stuck
+    let is_forbidden = is_forbidden(owner, cluster) || is_undeletable(owner, cluster);
+    if is_unreadable || blocked() || owner.in_force.is_none() || is_forbidden {
+        stuck(owner, cluster)
     } else {
         RivalHold::Active
     }
@@ -217,12 +234,12 @@ pub(crate) fn hold_of<R: ClusterRow>(
     match record.phase {
         Phase::Complete if recorded => RivalHold::Yielding,
         Phase::Failed if older && recorded => RivalHold::Yielding,
-        Phase::Failed if !older => RivalHold::Stuck,
-        phase if waits_for_a_human(phase, record.reason) => RivalHold::Stuck,
+        Phase::Failed if !older => stuck(owner, cluster),
+        phase if waits_for_a_human(phase, record.reason) => stuck(owner, cluster),
         Phase::Pending | Phase::Blocked if has_just_begun(record, view) => at_work(owner, cluster),
         // Works of an earlier attempt, or of a step that is over.
         Phase::Pending | Phase::Blocked if precedes(entry, owner, cluster, index) => RivalHold::Yielding,
-        Phase::Pending | Phase::Blocked if owner.standing == Standing::Stalled => RivalHold::Stuck,
+        Phase::Pending | Phase::Blocked if owner.standing == Standing::Stalled => stuck(owner, cluster),
         _ => at_work(owner, cluster),
     }
 }

@@ -107,7 +107,8 @@ impl UpgradeEntry {
         let selector = (!before).then(|| Selector::new(&spec));
         let notes = digest_of_notes(&self.selected);
         let mut archive = Archive::new(selector, &self.rows, Some(notes));
-        if archive.is_confirmed((!before).then_some(&self.selected), clusters) {
+        let selected = (!before).then_some(&self.selected);
+        if archive.is_confirmed(selected, clusters, self.object.status.good()) {
             self.replace_by(archive);
         }
     }
@@ -221,7 +222,7 @@ impl State {
         }
     }
 
-    /// Compares the selections of archived upgrades with their records, where the selection may have changed.
+    /// Compares the selections and statuses of archived upgrades with their records, where these may differ.
     pub fn compare(&mut self, now: Instant) {
         if self.compare_at > now {
             return;
@@ -250,7 +251,8 @@ impl State {
                 .as_ref()
                 .map(|selector| selector.select(&entry.namespace, index, settings.require_bindings));
             let idle = !index.has_works(&entry.uid);
-            archive.wanted |= !idle || !archive.is_confirmed(selected.as_ref(), &index.clusters);
+            let status = entry.object.status.good();
+            archive.wanted |= !idle || !archive.is_confirmed(selected.as_ref(), &index.clusters, status);
             if !archive.wanted {
                 archive.unresolved = None;
             }

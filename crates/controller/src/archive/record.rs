@@ -5,6 +5,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
+use api::ManagedClustersUpgradeStatus;
+use api::conditions::{SELECTED, selected_message};
 use api::report::Phase;
 use api::stored::StoredRow;
 use api::views::Report;
@@ -65,6 +67,8 @@ pub(super) struct ArchivedShard {
     pub(super) version: u64,
     pub(super) exists: bool,
     pub(super) rows: usize,
+    /// How many of them are of canaries.
+    pub(super) canaries: usize,
     /// Digest of the clusters that have not left the selection.
     pub(super) members: u64,
     /// The report contains a row that is not complete.
@@ -93,12 +97,13 @@ impl ArchivedShard {
             })
         };
         let rows = &report.rows.rows;
-        let readable = rows.iter().filter_map(|row| row.row.as_ref().ok());
-        let present = readable.filter(|row| !row.left_selection);
+        let readable = || rows.iter().filter_map(|row| row.row.as_ref().ok());
+        let present = readable().filter(|row| !row.left_selection);
         ArchivedShard {
             version,
             exists: true,
             rows: rows.len(),
+            canaries: readable().filter(|row| row.canary).count(),
             members: members(present.map(|row| (&*row.cluster, row.canary))),
             unfinished: report.rows.error.is_some() || !rows.iter().all(finished),
             late: false,
@@ -125,6 +130,7 @@ impl Archive {
         for (name, row) in rows.all() {
             let shard = &mut shards[row.shard()];
             shard.rows += 1;
+            shard.canaries += usize::from(row.canary);
             if row.left {
                 left.push(Arc::clone(name));
             } else {
@@ -254,9 +260,14 @@ impl Archive {
             .is_some_and(|selector| selector.is_concerned(changes, namespace));
     }
 
-    /// True when all records are complete and belong to exactly the selected clusters. `clusters`: all
-    /// clusters of the hub.
-    pub(super) fn is_confirmed(&mut self, selected: Option<&Selected>, clusters: &Clusters) -> bool {
+    /// True when all records are complete and belong to exactly the selected clusters, and the status counts
+    /// those. `clusters`: all clusters of the hub.
+    pub(super) fn is_confirmed(
+        &mut self,
+        selected: Option<&Selected>,
+        clusters: &Clusters,
+        status: Option<&ManagedClustersUpgradeStatus>,
+    ) -> bool {
         let unfinished = self.shards.iter().any(|shard| shard.unfinished);
         if unfinished || self.left.iter().any(|name| !clusters.contains_key(name)) {
             return false;
@@ -278,7 +289,24 @@ impl Archive {
         self.notes = Some(notes);
         let confirmed = same && same_notes && self.rows() > 0;
         self.proven |= confirmed;
-        confirmed
+        confirmed && status.is_none_or(|status| self.is_counted(status, selected.clusters.len()))
+    }
+
+    /// True when a status has as many clusters, canaries and selected clusters as there are. A leader may have written it
+    /// and have ended before it wrote the records that it tells of. An earlier release did not write all of these numbers.
+    fn is_counted(&self, status: &ManagedClustersUpgradeStatus, selected: usize) -> bool {
+        let is = |told: i64, number: usize| usize::try_from(told).is_ok_and(|told| told == number);
+        let phases = &status.phases;
+        let clusters = phases
+            .values()
+            .fold(0, |sum: i64, number| sum.saturating_add(*number));
+        let canaries: usize = self.shards.iter().map(|shard| shard.canaries).sum();
+        let mut summary = status.canary_clusters_summery.iter();
+        let mut conditions = status.conditions.iter();
+        let text = selected_message(selected, []);
+        (phases.is_empty() || is(clusters, self.rows()))
+            && summary.all(|summary| is(summary.total, canaries))
+            && conditions.all(|one| one.type_ != SELECTED || one.message.starts_with(&text))
     }
 
     /// True when the report of a shard was created beside records that were proven.

@@ -245,6 +245,51 @@ fn an_upgrade_whose_writes_the_hub_keeps_forbidding_is_stuck() {
     assert_eq!(hold(OLD, Phase::Complete, 60, false), None, "it needs nothing");
 }
 
+/// Only a human can permit the deletion. Who waits for the cluster must not say that it goes on by itself.
+#[test]
+fn an_upgrade_that_is_deleted_and_whose_deletions_the_hub_keeps_forbidding_is_stuck() {
+    let forbidden = |seconds| Backoff {
+        until: at(seconds + 60),
+        failures: 7,
+        text: Arc::from("forbidden"),
+        uncertain: false,
+        start_forbidden: None,
+        deletion_forbidden: Some(Forbidden {
+            first: at(0),
+            last: at(seconds),
+        }),
+    };
+    let hold = |created, phase: Option<Phase>, is_deleting, seconds| {
+        let mut index = index(&["c1"]);
+        let entry = upgrade("mine", &["c1"], &index);
+        let mut other = upgrade("other", &["c1"], &index).created(created);
+        if let Some(phase) = phase {
+            other.note("c1", of(phase));
+            other.write();
+        }
+        other.is_deleting = is_deleting;
+        other.backoff.insert(Arc::from("c1"), forbidden(seconds));
+        index.work(&Change::Applied(work("c1", Step::Platform, "other", 5)), at(0));
+        let cluster = one(&observed(&entry, &[other], &mut index), "c1");
+        cluster.rival.map(|rival| rival.hold)
+    };
+    let (active, stuck) = (Some(RivalHold::Active), Some(RivalHold::Stuck));
+    let undeletable = Some(RivalHold::Undeletable);
+    for created in [OLD, NEW] {
+        for phase in [None, Some(Phase::Initialized), Some(Phase::Partial)] {
+            assert_eq!(hold(created, phase, true, 59), active, "{created} {phase:?}");
+            assert_eq!(hold(created, phase, true, 60), undeletable, "{created} {phase:?}");
+            let kept = hold(created, phase, false, 60);
+            assert_eq!(kept, active, "{created} {phase:?}: it goes on without");
+        }
+        let degraded = Some(Phase::PreActionDegraded);
+        assert_eq!(hold(created, degraded, true, 59), stuck);
+        assert_eq!(hold(created, degraded, true, 60), undeletable);
+        let complete = hold(created, Some(Phase::Complete), true, 60);
+        assert_eq!(complete, Some(RivalHold::Yielding), "its work may be taken over");
+    }
+}
+
 /// Records of a cluster on which an upgrade is not at work. They are of a retry, and works are of the attempt before.
 fn idle_records() -> [Record; 3] {
     let retried = |phase| record(phase).retry("t");

@@ -183,6 +183,8 @@ pub enum RivalHold {
     /// The rival keeps the cluster until a human acts (`PreActionDegraded`, an invalid spec, writes that the hub keeps
     /// forbidding, or a newer upgrade that failed).
     Stuck,
+    /// The rival is being deleted, and the hub keeps forbidding the deletion of its works in the cluster.
+    Undeletable,
     /// The rival is done with the cluster and has only left works there. They give way
     /// (`docs/design/rules.md#giving-way`).
     Yielding,

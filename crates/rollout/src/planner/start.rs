@@ -42,6 +42,10 @@ impl ClusterEvaluator<'_> {
             _ => self.before,
         };
         self.phase(phase, Reason::Running, "");
+        if self.leaving {
+            // Nothing is asked of it, so nothing blocks it. If it is back before it is dropped, it goes on with this start.
+            return;
+        }
         if self.cluster.step_work(step).is_unreadable() {
             // The work may be upgrading the cluster, so the slot is kept until the time limit has passed.
             let text = self.blocker(step).map(|(_, text)| text);
@@ -197,6 +201,10 @@ impl ClusterEvaluator<'_> {
                 )),
                 RivalHold::Stuck => Some(format!(
                     "Upgrade {} holds this cluster and is stuck on it. Retry, edit or delete that upgrade.",
+                    rival.upgrade
+                )),
+                RivalHold::Undeletable => Some(format!(
+                    "Upgrade {} holds this cluster. It is being deleted, and the hub forbids the deletion of its ManifestWorks here. Permit that; condition Stalled of that upgrade says what is refused.",
                     rival.upgrade
                 )),
             };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
-use crate::model::{Busy, Phase, Reason, Stage, Step};
-use crate::testing::{FleetBuilder, PolicyBuilder, WorkBuilder, fleet, policy, record, work};
+use crate::model::{Busy, Phase, Reason, Stage, Step, StepWork};
+use crate::testing::{FleetBuilder, PolicyBuilder, WorkBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
 
@@ -119,6 +119,37 @@ fn a_cluster_whose_deleted_pre_action_may_be_on_its_way_is_queued_again_only_whe
     let landed = || begun().work(Step::PreAction, work(0));
     becomes(Step::Platform, landed(), Phase::PreAction, "r2");
     becomes(Step::PreAction, landed(), Phase::Pending, "r2");
+}
+
+/// It may be back before it is dropped, and then goes on with the start and in the slot that it has.
+#[test]
+fn a_leaver_whose_step_may_be_on_its_way_keeps_its_start_whatever_would_block_another() {
+    let in_pre_action = || record(Phase::PreAction).stage(Stage::PreAction, 0);
+    let after_it = || record(Phase::PreAction).succeeded(Stage::PreAction, 0);
+    for (step, begun) in [
+        (Step::PreAction, in_pre_action()),
+        (Step::Platform, after_it().stage(Stage::Platform, 5)),
+    ] {
+        let leaver = || {
+            let left = fleet().cluster("a").left(0).unsettled(step);
+            left.record(begun.clone())
+        };
+        let foreign = StepWork::Foreign { retry_at: at(120) };
+        for leaver in [
+            leaver(),
+            leaver().version("4.12.1"),
+            leaver().blocked(Reason::InvalidClusterID),
+            leaver().step_work(step, foreign),
+        ] {
+            let asked = policy().pre_action().max_concurrency(1);
+            let plan = planned(10, asked, leaver.clone().cluster("b"));
+            assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::LeftSelection));
+            let before = leaver.build().clusters[0].record.clone().unwrap();
+            assert_eq!(record_of(&plan, "a").stages, before.stages);
+            assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+            assert_eq!(writes(&plan), [format!("read a/{step:?}")]);
+        }
+    }
 }
 
 /// Its step would run once more, maybe by an earlier spec and to an older version.

@@ -282,19 +282,6 @@ fn a_leaver_with_an_obstacle_before_its_next_step_is_neither_revised_nor_dropped
 }
 
 #[test]
-fn a_leaver_whose_pre_action_is_gone_is_not_blocked_by_what_is_in_the_way_of_another() {
-    let leaver = fleet()
-        .cluster("a")
-        .left(0)
-        .blocked(Reason::InvalidClusterID)
-        .unsettled(Step::PreAction)
-        .record(record(Phase::PreAction).stage(Stage::PreAction, 0));
-    let plan = planned(10, policy().pre_action(), leaver);
-    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::LeftSelection));
-    assert_eq!(writes(&plan), ["read a/PreAction"]);
-}
-
-#[test]
 fn a_cluster_that_is_gone_is_dropped_in_any_phase_and_frees_its_slot_when_that_is_written() {
     let in_flight = fleet()
         .cluster("a")

@@ -251,6 +251,7 @@ fn starts_of_clusters_that_must_not_start() {
         fleet().cluster("a").left(8),
         fleet().cluster("a").rival(RivalHold::Active),
         fleet().cluster("a").rival(RivalHold::Stuck),
+        fleet().cluster("a").rival(RivalHold::Undeletable),
     ];
     for fleet in barred {
         refused(Kind::StartedBarred, 10, policy(), fleet, |plan| {

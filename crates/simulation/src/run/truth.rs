@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::conditions::{SELECTED, selected_message};
 use api::report::Phase;
 use hub_sim::Object;
 use serde_json::Value;
@@ -47,7 +48,30 @@ fn disagreement(status: &Value, rows: &[Value]) -> Option<String> {
         let clusters = causes.get(&(of(group, "phase"), of(group, "reason")));
         group.get("clusters").and_then(Value::as_u64) != clusters.copied()
     });
-    wrong.map(|group| format!("no such rows as {group}"))
+    let wrong = wrong.map(|group| format!("no such rows as {group}"));
+    wrong.or_else(|| miscount(status, rows))
+}
+
+/// Whether a status counts other canaries or other selected clusters than its rows, and which these are.
+fn miscount(status: &Value, rows: &[Value]) -> Option<String> {
+    let number = |field: &str, is: bool| {
+        let has = |row: &&Value| row.get(field).and_then(Value::as_bool).unwrap_or_default() == is;
+        rows.iter().filter(has).count()
+    };
+    let canaries = number("canary", true) as u64;
+    let told = status
+        .pointer("/canaryClustersSummery/total")
+        .and_then(Value::as_u64);
+    if told.is_some_and(|told| told != canaries) {
+        return Some(format!("its rows tell of {canaries} canaries"));
+    }
+    let selected = selected_message(number("leftSelection", false), []);
+    let conditions = status.get("conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    let told = conditions.find(|one| one.get("type").and_then(Value::as_str) == Some(SELECTED));
+    let told = told.and_then(|one| one.get("message")?.as_str());
+    let is_other = told.is_some_and(|told| !told.starts_with(&selected));
+    is_other.then(|| format!("by its rows, it should say: {selected}"))
 }
 
 impl Run {
@@ -85,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Phases and causes of the status are those of the rows.
+    /// Phases, causes, canaries and selected clusters of the status are those of the rows.
     pub(super) fn told_as_recorded(&self) {
         for name in [UPGRADE, RIVAL] {
             let Some(object) = self.object(name) else { continue };

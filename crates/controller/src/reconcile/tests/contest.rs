@@ -129,3 +129,71 @@ async fn an_upgrade_that_waits_for_one_that_stalls_stalls_too() {
     settle(&mut hub);
     assert_eq!(states(&hub), goes_on);
 }
+
+/// Otherwise the one that waits would say that it goes on, although a human must permit the deletion first.
+#[tokio::test]
+async fn an_upgrade_that_waits_for_one_whose_deletion_stays_forbidden_stalls() {
+    let mut hub = contest();
+    hub.version = 1_000;
+    hub.add_upgrade(&Given {
+        spec: operators(&["c1"]),
+        created: "2026-05-28T09:00:00Z",
+        deleting: true,
+        version: 1_000,
+        ..upgrade("old", &[])
+    });
+    let delete = "old: delete c1-operators-upgrade";
+    let refuse = |hub: &mut TestHub| {
+        let forbidden = WriteResult::Failed(WriteError::new(WriteErrorKind::Forbidden, "may not"));
+        let mut refused = 0;
+        for job in hub.reconcile() {
+            if line(&job) == delete {
+                hub.answer(job, &forbidden);
+                refused += 1;
+            } else {
+                hub.carry_out(job);
+            }
+        }
+        assert_eq!(refused, 1);
+    };
+    // The next try is so many seconds from now, and what was refused was refused so many seconds earlier.
+    let set = |hub: &TestHub, next: i64, earlier: i64| {
+        let now = hub.context.now();
+        hub.context.with(|state| {
+            let entry = state.upgrades.get_mut("old").unwrap();
+            let backoff = entry.backoff.get_mut("c1").unwrap();
+            backoff.until = now + TimeDelta::seconds(next);
+            let known = backoff.deletion_forbidden.as_mut().unwrap();
+            known.first -= TimeDelta::seconds(earlier);
+            known.last -= TimeDelta::seconds(earlier);
+            entry.dirty = true;
+        });
+    };
+    let states = |hub: &TestHub| {
+        let of = |state: &State, uid: &str| state.upgrades[uid].status.previous().state;
+        hub.context.with(|state| (of(state, "old"), of(state, "new")))
+    };
+    // Nothing is to be written at first when somebody is only woken.
+    let settle = |hub: &mut TestHub| (0..2).for_each(|_| assert!(works(&hub.settle()).is_empty()));
+    refuse(&mut hub);
+    set(&hub, 50, 0);
+    settle(&mut hub);
+    let goes_on = (Some(UpgradeState::Deleting), Some(UpgradeState::Pending));
+    assert_eq!(states(&hub), goes_on, "a human may have nothing to do");
+    set(&hub, -1, 60);
+    refuse(&mut hub);
+    set(&hub, 50, 0);
+    settle(&mut hub);
+    let waits = (Some(UpgradeState::Deleting), Some(UpgradeState::Stalled));
+    assert_eq!(states(&hub), waits);
+    hub.context.with(|state| {
+        let known = state.upgrades["new"].status.previous();
+        let told = &known.waiting_clusters[0].message;
+        let expected = "Upgrade ns/old holds this cluster. It is being deleted, and the hub forbids";
+        assert!(told.starts_with(expected), "{told}");
+    });
+    set(&hub, -1, 0);
+    assert_eq!(works(&hub.settle()), [delete]);
+    settle(&mut hub);
+    assert_eq!(states(&hub), goes_on, "the deletion is permitted");
+}
