@@ -103,7 +103,7 @@ async fn a_spec_that_cannot_work_is_refused_with_its_field() -> Result<()> {
         ),
         (
             json!({"clusterVersion": {"version": "4.12"}}),
-            vec!["clusterVersion.version", "4.12.0"],
+            vec!["clusterVersion.version", "4.20.0"],
         ),
         (
             json!({"clusterVersion": {"upstream": "updates"}}),
@@ -168,7 +168,7 @@ async fn names_that_cannot_exist_are_refused_with_their_field() -> Result<()> {
         ),
         (
             json!({"clusterVersion": {"version": "4.12.99999999999999999999"}}),
-            vec!["clusterVersion.version", "4.12.0"],
+            vec!["clusterVersion.version", "4.20.0"],
         ),
     ];
     refused_with(&s, cases).await
