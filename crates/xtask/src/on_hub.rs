@@ -1,5 +1,5 @@
-//! The tests on a hub, in two lanes: most test programs work, and a few wait most of their time, one program after the other if cargo
-//! starts them.
+//! The tests on a hub, as two runs of cargo at the same time. A run starts its test programs one after the other, and a few
+//! programs wait most of their time, so these have a run of their own.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -29,13 +29,17 @@ pub fn run(keep_going: bool) -> Result<()> {
 
     let output = metadata.target_directory.join("waiting-hub-tests.txt");
     let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
-    let mut beside = tests(&waiting, keep_going)?;
+    // Both before one starts: an error here would leave it behind.
+    let (mut beside, mut others) = (tests(&waiting, keep_going)?, tests(&working, keep_going)?);
     beside.stdout(file.try_clone()?).stderr(file);
     let mut child = beside.spawn().context("cargo does not start")?;
-    let worked = command(&mut tests(&working, keep_going)?);
+    let worked = command(&mut others);
     let waited: ExitStatus = child.wait()?;
     let text = std::fs::read(&output)?;
-    eprintln!("\nwhat ran beside that:\n{}", String::from_utf8_lossy(&text));
+    eprintln!(
+        "\nthe output of the tests that ran at the same time:\n{}",
+        String::from_utf8_lossy(&text)
+    );
     worked?;
     let names: Vec<String> = waiting.into_iter().collect();
     ensure!(waited.success(), "{}: {waited}", names.join(", "));
