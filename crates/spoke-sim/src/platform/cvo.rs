@@ -31,6 +31,8 @@ pub fn key() -> ObjectKey {
 pub struct VersionOperator {
     generation: i64,
     requested: Requested,
+    /// The spec names a version that only the history knows: that is valid, and no payload is found until it is offered.
+    is_unfound: bool,
     /// The update that was accepted last. It goes on until another one is accepted.
     update: Option<Update>,
     /// When a change without a new request is acknowledged in observedGeneration.
@@ -69,11 +71,12 @@ impl Controller for VersionOperator {
 }
 
 impl VersionOperator {
-    /// Reads the spec if its generation changed, or if a missing version may be available now.
+    /// Reads the spec if its generation changed, or if a version that was not offered may be available now.
     fn read_request(&mut self, version: &mut Value, context: &ControllerContext<'_>, now: Time) {
         let generation = fields::integer(version, &["metadata", "generation"]).unwrap_or(0);
         let invalid = fields::condition_status(version, "Invalid").is_some();
-        if generation == self.generation && !invalid {
+        let was_unfound = self.is_unfound;
+        if generation == self.generation && !invalid && !was_unfound {
             return;
         }
         let is_new = generation != self.generation;
@@ -82,6 +85,7 @@ impl VersionOperator {
         object::show_risk(version, context.faults.risk(), now);
         match request::read(version, context.faults.unoffered()) {
             Err(errors) => {
+                self.is_unfound = false;
                 self.requested = Requested::Nothing;
                 object::show_invalid(version, &errors, self.update.is_some(), now);
             }
@@ -89,7 +93,8 @@ impl VersionOperator {
                 if invalid {
                     object::clear_invalid(version, now);
                 }
-                if is_new || invalid {
+                self.is_unfound = request == Request::None && request::names_another(version);
+                if is_new || invalid || (was_unfound && !self.is_unfound) {
                     self.take_up(version, request, context, now);
                 }
             }

@@ -122,6 +122,12 @@ fn version_of(cluster: &Value, image: &str) -> String {
     }
 }
 
+/// Whether the spec names a version other than the one being reconciled.
+pub(super) fn names_another(cluster: &Value) -> bool {
+    let wanted = fields::text(cluster, &["spec", "desiredUpdate", "version"]);
+    !wanted.is_empty() && wanted != fields::text(cluster, &["status", "desired", "version"])
+}
+
 /// Whether the release is the one being reconciled already.
 pub(super) fn is_running(cluster: &Value, release: &Release) -> bool {
     let current = |field| fields::text(cluster, &["status", "desired", field]);

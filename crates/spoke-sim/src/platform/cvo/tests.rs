@@ -545,6 +545,30 @@ fn what_is_not_on_offer_is_explained() {
 }
 
 #[test]
+fn a_version_that_only_the_history_knows_waits_until_it_is_offered() {
+    let mut bench = Bench::new();
+    for version in ["4.11.12", "4.11.9"] {
+        bench.ask(json!({"version": version}));
+        bench.pass(75);
+        bench.pass(3600);
+        assert_eq!(bench.head(), pair(version, "Completed"));
+    }
+    bench.faults = "not-in-channel".parse().unwrap();
+    bench.ask(json!({"version": "4.11.12"}));
+    bench.pass(75);
+    assert!(bench.condition("Invalid").is_none());
+    assert_eq!(bench.head(), pair("4.11.9", "Completed"));
+    let before = bench.object();
+    bench.pass(75);
+    assert_eq!(bench.object(), before, "a look changes nothing");
+    bench.faults = Faults::default();
+    bench.pass(0);
+    assert_eq!(bench.condition("RetrievedUpdates").unwrap().0, "True");
+    bench.pass(75);
+    assert_eq!(bench.head(), pair("4.11.12", "Partial"));
+}
+
+#[test]
 fn a_risk_that_applies_shows_in_the_conditional_updates_and_goes_with_the_fault() {
     let mut bench = asked("risk=Leak: Memory leaks.");
     let conditional = bench.object()["status"]["conditionalUpdates"].clone();
