@@ -376,6 +376,19 @@ pub(super) struct Running {
     pub taken_back: Option<Duration>,
 }
 
+impl Running {
+    /// The step of an attempt whose work it is.
+    pub fn key(&self) -> Key {
+        (
+            self.owner.clone(),
+            self.cluster.clone(),
+            self.name.clone(),
+            self.revision.clone(),
+            self.retry.clone(),
+        )
+    }
+}
+
 /// Everything that rules know.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {

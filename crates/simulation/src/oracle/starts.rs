@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::names::Step;
 
 use super::facts::{Cluster, DEAF, Facts, Record, Running, UNHEARD, Upgrade};
-use super::fields::{Version, version};
+use super::fields::{Version, text, version};
 use super::row::{Row, holds_slot};
 use super::rule::Rule;
 use super::works::Work;
@@ -80,7 +80,7 @@ impl Upgrade {
     }
 
     /// Whether nothing else has started since a time at which a cluster may have released its slot.
-    fn is_first_since(&self, cluster: &str, since: Duration) -> bool {
+    pub(super) fn is_first_since(&self, cluster: &str, since: Duration) -> bool {
         let mut others = self.flights.iter().filter(|(name, _)| *name != cluster);
         others.all(|(_, started)| *started < since)
     }
@@ -254,15 +254,33 @@ impl Facts {
     /// Whether a work is left from an attempt before that of its cluster's row, and the cluster has begun a step of that one which
     /// holds a slot. The leftover need not be gone before that, if the spec does not ask for its step any more.
     pub(super) fn is_left_beside(&self, work: &Work) -> bool {
+        self.works_beside(work).next().is_some()
+    }
+
+    /// The works that hold slots and are of the attempt of a cluster's row, if a work is of another attempt.
+    fn works_beside(&self, work: &Work) -> impl Iterator<Item = &Running> {
         let upgrade = self.upgrades.get(&work.uid);
         let record = upgrade.and_then(|upgrade| upgrade.records.get(&work.cluster));
-        let Some(row) = record.and_then(Record::row) else {
+        let row = record.and_then(Record::row);
+        let row = row.filter(|row| (&row.revision, &row.retry) != (&work.revision, &work.retry));
+        self.works.values().filter(move |one| {
+            let is_of_row = row.is_some_and(|row| row.revision == one.revision && row.retry == one.retry);
+            is_of_row && one.owner == work.uid && one.cluster == work.cluster
+        })
+    }
+
+    /// Whether a work is left from before the attempt of its cluster's row: a step of that attempt which holds a slot has begun
+    /// since the work was created, whatever somebody has written into it meanwhile. A row that arrives late may be of an earlier
+    /// attempt than the work, but the steps of that attempt had begun before.
+    pub(super) fn is_from_before(&self, work: &Work) -> bool {
+        let key = self.keys.get(text(&work.value, "/metadata/uid"));
+        let Some(created) = key.and_then(|key| self.created.get(key)) else {
             return false;
         };
-        let is_of_row = |revision: &str, retry: &str| row.revision == revision && row.retry == retry;
-        let works = self.works.values();
-        let mut works = works.filter(|one| one.owner == work.uid && one.cluster == work.cluster);
-        !is_of_row(&work.revision, &work.retry) && works.any(|one| is_of_row(&one.revision, &one.retry))
+        self.works_beside(work).any(|one| {
+            let began = self.began.get(&one.key());
+            began.is_some_and(|began| created.at < *began)
+        })
     }
 
     /// Whether a cluster that seems to start may do so without a free slot: it has kept its own, it is gone again, or its works

@@ -19,8 +19,8 @@ use super::rule::Rule;
 /// Conditions that are always there.
 const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
-/// How long after the removal or change of a row a status may still count its cluster: until the answer is there, and the status
-/// is sent.
+/// How long after the removal or change of a row, or after the end of an update, a status may still count its cluster: until the
+/// answer is there, or the end is heard of, and the status is sent.
 const UNTOLD: Duration = Duration::from_secs(5);
 /// How long after an edit the rows of clusters that it queues again may not be written: it is heard of, written and answered.
 const QUEUED: Duration = Duration::from_secs(10);
@@ -172,6 +172,7 @@ impl Facts {
         holders.extend(edited.map(|(name, _)| name));
         holders.extend(self.holders_by_row(upgrade, sent));
         holders.extend(self.holders_by_work(uid, upgrade, sent));
+        holders.extend(self.holders_by_unheard_end(uid, upgrade, sent));
         let known = slots.unwrap_or_default().max(holders.len()) as u64;
         if let Some(upgrade) = self.upgrades.get_mut(uid) {
             upgrade.in_flight = in_flight;
@@ -237,6 +238,27 @@ impl Facts {
         };
         let ended = upgrade.finished.iter().filter(|(_, ended)| **ended <= sent);
         ended.map(|(name, _)| name).filter(|name| is_open(name)).collect()
+    }
+
+    /// Clusters whose updates have ended by what agents reported, and that whoever sent the status had to count: their rows said
+    /// that they were under way, and the end came a moment before or since, or agents have taken it back and it was not heard of at
+    /// all. If another cluster has started since that end, it was heard of.
+    fn holders_by_unheard_end<'a>(&self, uid: &str, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
+        let is_taken_back = |name: &str| {
+            let mut works = self.works.values();
+            works.any(|work| {
+                let is_open = work.goes_on && work.taken_back.is_some();
+                is_open && work.owner == uid && work.cluster == name
+            })
+        };
+        let is_unheard = |(name, ended): &(&String, &Duration)| {
+            let record = upgrade.records.get(*name);
+            let is_told = record.is_some_and(|record| holds_slot(record.phase_at(sent)));
+            let is_recent = sent <= **ended + UNTOLD;
+            is_told && (is_recent || is_taken_back(name)) && upgrade.is_first_since(name, **ended)
+        };
+        let ended = upgrade.finished.iter().filter(is_unheard);
+        ended.map(|(name, _)| name).collect()
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Work {
     owner: String,
     pub(super) target: String,
     pub(super) started: String,
-    value: Arc<Value>,
+    pub(super) value: Arc<Value>,
 }
 
 impl Work {
@@ -573,7 +573,8 @@ impl Facts {
                     self.finish(work);
                 }
             }
-            Some(Step::Operators) => self.finish(work),
+            // What agents report once more of an earlier attempt ends nothing that is under way.
+            Some(Step::Operators) if !self.is_from_before(work) => self.finish(work),
             _ => {}
         }
     }

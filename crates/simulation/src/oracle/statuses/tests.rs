@@ -43,11 +43,33 @@ fn edited(phase: &str) -> Facts {
     facts
 }
 
-/// Whether a status may count two clusters under way so long after the edit.
-fn may_count_both(mut facts: Facts, seconds: u64) -> bool {
+/// Whether a status may count so many clusters under way so long after the edit.
+fn may_count(mut facts: Facts, in_flight: u64, seconds: u64) -> bool {
     facts.now = EDIT + Duration::from_secs(seconds);
-    facts.under_way("u", 2);
+    facts.under_way("u", in_flight);
     facts.violations.is_empty()
+}
+
+fn may_count_both(facts: Facts, seconds: u64) -> bool {
+    may_count(facts, 2, seconds)
+}
+
+/// There is one slot. The update of c1 ended at the time of the edit, its last row before that says this, and what was edited is
+/// the row of c2: it says that its update has begun.
+fn ended_beside_an_edited_row(phase: &str) -> Facts {
+    let mut facts = edited(phase);
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.generations.pop();
+    upgrade.flights.clear();
+    upgrade.finished.insert("c1".to_owned(), EDIT);
+    let record = upgrade.records.get_mut("c1").unwrap();
+    record.phases = vec![Told::at(Duration::from_secs(50), phase)];
+    let other = Record {
+        is_edited: true,
+        ..Record::default()
+    };
+    upgrade.records.insert("c2".to_owned(), other);
+    facts
 }
 
 #[test]
@@ -100,4 +122,55 @@ fn a_cluster_whose_end_is_told_or_that_no_edit_concerns_does_not_count() {
     let mut facts = edited("Pending");
     facts.upgrades.get_mut("u").unwrap().generations.pop();
     assert!(!may_count_both(facts, 1), "nothing was edited");
+}
+
+#[test]
+fn a_cluster_whose_end_is_not_heard_of_yet_counts_beside_one_whose_row_somebody_edits() {
+    assert!(may_count_both(ended_beside_an_edited_row("Partial"), 1));
+    let mut facts = ended_beside_an_edited_row("Partial");
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade
+        .finished
+        .insert("c1".to_owned(), EDIT + Duration::from_secs(2));
+    assert!(may_count_both(facts, 1), "the status was on its way");
+    let late = ended_beside_an_edited_row("Partial");
+    assert!(!may_count_both(late, 6), "it is heard of by now");
+    for phase in ["Soaking", "PostAction", "Complete", "Failed", "Pending"] {
+        assert!(!may_count_both(ended_beside_an_edited_row(phase), 1), "{phase}");
+    }
+    let mut facts = ended_beside_an_edited_row("Partial");
+    facts.upgrades.get_mut("u").unwrap().records.remove("c2");
+    assert!(!may_count_both(facts, 1), "nobody has edited a row");
+}
+
+#[test]
+fn a_cluster_whose_end_let_another_one_start_does_not_count() {
+    let may_count_all = |started: Duration| {
+        let mut facts = ended_beside_an_edited_row("Partial");
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.flights.insert("c3".to_owned(), started);
+        may_count(facts, 3, 2)
+    };
+    assert!(may_count_all(EDIT.saturating_sub(Duration::from_secs(1))));
+    assert!(
+        !may_count_all(EDIT + Duration::from_secs(1)),
+        "the end was heard of"
+    );
+}
+
+#[test]
+fn a_cluster_whose_end_was_taken_back_before_it_was_heard_of_counts_as_long_as_its_work_goes_on() {
+    let taken_back = |phase: &str, goes_on: bool| {
+        let mut facts = ended_beside_an_edited_row(phase);
+        let work = facts.works.get_mut("w").unwrap();
+        work.goes_on = goes_on;
+        work.taken_back = Some(EDIT);
+        may_count_both(facts, 30)
+    };
+    assert!(taken_back("Partial", true));
+    assert!(!taken_back("Partial", false), "it has ended again");
+    assert!(!taken_back("Complete", true), "the end was heard of");
+    let mut facts = ended_beside_an_edited_row("Partial");
+    facts.works.get_mut("w").unwrap().goes_on = true;
+    assert!(!may_count_both(facts, 30), "its end was never taken back");
 }

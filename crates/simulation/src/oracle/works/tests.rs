@@ -105,6 +105,45 @@ fn a_leftover_that_is_deleted_takes_no_cluster_out_of_flight() {
     assert!(!is_under_way(&facts));
 }
 
+/// Somebody has overwritten the status of operators that are left from an earlier attempt, so agents report their end again.
+#[test]
+fn the_end_of_a_leftover_that_is_reported_once_more_takes_no_cluster_out_of_flight() {
+    let operators = |revision: &str| Work {
+        value: Arc::new(serde_json::json!({"metadata": {"uid": "o"}})),
+        ..work(Step::Operators, revision)
+    };
+    // The update of the present attempt, r2, began at 50 s.
+    let known = |revision: &str, created: u64| {
+        let mut facts = under_way(Step::Platform);
+        let update = work(Step::Platform, "r2").key();
+        facts.began.insert(update, Duration::from_secs(50));
+        let created = Created {
+            at: Duration::from_secs(created),
+            started: String::new(),
+            deleted: None,
+            is_unheard: false,
+        };
+        let key = operators(revision).key();
+        facts.created.insert(key.clone(), created);
+        facts.keys.insert("o".to_owned(), key);
+        facts
+    };
+    let goes_on = |mut facts: Facts, revision: &str| {
+        facts.done(&operators(revision));
+        facts.upgrades["u"].flights.contains_key("c1")
+    };
+    assert!(goes_on(known("r1", 20), "r1"));
+    assert!(goes_on(known("r1", 20), "edited"), "it is still the same work");
+    assert!(!goes_on(known("r2", 60), "r2"), "that is the present attempt");
+    assert!(!goes_on(known("r3", 60), "r3"), "no row tells of it yet");
+    let mut facts = known("r1", 20);
+    facts.works.clear();
+    assert!(!goes_on(facts, "r1"), "nothing of the present attempt has begun");
+    let mut facts = known("r1", 20);
+    facts.keys.clear();
+    assert!(!goes_on(facts, "r1"), "the controller has not created it");
+}
+
 /// There is one slot since c2 has started as well. The controller has just deleted the pre-action of c1, of which no row told.
 fn withdrawn() -> Facts {
     let mut facts = under_way(Step::PreAction);
