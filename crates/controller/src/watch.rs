@@ -205,12 +205,17 @@ impl Watched for ManifestWork {
         state.index.newest_work()
     }
 
-    fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, newest: u64) {
+    fn retain(
+        state: &mut crate::state::context::State,
+        context: &Context,
+        seen: &AHashSet<Key>,
+        newest: u64,
+    ) {
         let steps = seen
             .iter()
             .filter_map(|(namespace, name)| Some((Arc::clone(namespace), step_of(namespace, name)?)))
             .collect();
-        state.index.retain_works(&steps, newest);
+        state.index.retain_works(&steps, newest, context.now());
     }
 }
 

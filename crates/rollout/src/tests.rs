@@ -5,6 +5,7 @@ mod clocks;
 mod doubt;
 mod downgrade;
 mod edits;
+mod fall_back;
 mod gates;
 mod members;
 mod proofs;

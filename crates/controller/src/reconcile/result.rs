@@ -31,7 +31,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         }
         _ => {}
     }
-    record_deletion(&mut state.index, &write, result);
+    record_deletion(&mut state.index, &write, result, now);
     let Some(entry) = state.upgrades.get_mut(&upgrade) else {
         if let (Write::Delete { uid, .. }, WriteResult::DeletionAccepted) = (&write, result)
             && state.orphans.contains(uid)
@@ -201,14 +201,14 @@ fn record_change(
 
 /// Records what a write shows about the deletion of a work. The work stays marked as deleting only if the hub
 /// accepted the deletion.
-fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
+fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult, now: DateTime<Utc>) {
     match (write, result) {
         (
             Write::Delete {
                 cluster, step, uid, ..
             },
             WriteResult::Work(work) | WriteResult::Rival(work),
-        ) if work.metadata.uid.as_deref() != Some(uid) => index.remove_work(cluster, *step, uid),
+        ) if work.metadata.uid.as_deref() != Some(uid) => index.remove_work(cluster, *step, uid, now),
         (Write::Delete { .. }, WriteResult::DeletionAccepted) => {}
         (
             Write::Delete {
@@ -218,7 +218,7 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
                 cluster, step, uid, ..
             },
             WriteResult::Gone,
-        ) => index.remove_work(cluster, *step, uid),
+        ) => index.remove_work(cluster, *step, uid, now),
         (
             Write::Delete {
                 cluster, step, uid, ..
@@ -233,14 +233,14 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
                 ..
             },
             WriteResult::Gone,
-        ) => index.mark_vanished(cluster, *step, uid),
+        ) => index.mark_vanished(cluster, *step, uid, now),
         (Write::Update { cluster, uid, .. }, WriteResult::Gone) => {
-            index.remove_work(cluster, Step::Platform, uid);
+            index.remove_work(cluster, Step::Platform, uid, now);
         }
         (Write::Update { cluster, uid, .. }, WriteResult::WorkChanged(work))
             if work.metadata.uid.as_deref() != Some(uid) =>
         {
-            index.remove_work(cluster, Step::Platform, uid);
+            index.remove_work(cluster, Step::Platform, uid, now);
         }
         _ => {}
     }

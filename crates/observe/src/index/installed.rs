@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use ahash::AHashMap;
 use api::names::Step;
 use api::report::{Outcome, ReportRow, Stage};
 use api::views::Report;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::is_newer;
 
-use super::cluster::ClusterView;
+use super::cluster::{ClusterView, Clusters};
 use super::work::WorkView;
 use super::{ClusterWorks, Index};
 
@@ -61,13 +62,6 @@ impl InstalledVersion {
         })
     }
 
-    /// Handles that a work is gone, which may have reported the version until now.
-    pub(super) fn note_end(&mut self, cluster: &ClusterView, work: &WorkView, now: DateTime<Utc>) {
-        if self.is_reported(cluster, Some(work)) {
-            self.at = self.at.max(now);
-        }
-    }
-
     /// Compares the version with what the cluster's ManagedCluster shows, as a watch told at `heard`, if it was no list. No
     /// claim ends a version that a work reports or has just reported: what the claim shows after that counts.
     fn compare(&mut self, cluster: &ClusterView, work: Option<&WorkView>, heard: Option<DateTime<Utc>>) {
@@ -91,6 +85,22 @@ impl InstalledVersion {
         if !self.over && !cluster.version.is_empty() {
             self.claimed = Some(Arc::clone(&cluster.version));
         }
+    }
+}
+
+/// Handles that a work is gone, however that became known. It may have reported the version of its cluster until now.
+pub(super) fn note_end(
+    installed: &mut AHashMap<Arc<str>, InstalledVersion>,
+    clusters: &Clusters,
+    namespace: &str,
+    work: &WorkView,
+    now: DateTime<Utc>,
+) {
+    let known = clusters.get(namespace).zip(installed.get_mut(namespace));
+    if let Some((cluster, installed)) = known.filter(|_| work.step == Step::Platform)
+        && installed.is_reported(cluster, Some(work))
+    {
+        installed.at = installed.at.max(now);
     }
 }
 

@@ -21,7 +21,7 @@ use chrono::{DateTime, Utc};
 
 pub use changes::SelectionChanges;
 pub use cluster::{Availability, ClusterId, ClusterView, Clusters};
-use installed::InstalledVersion;
+use installed::{InstalledVersion, note_end};
 pub use intern::Pool;
 pub use placement::{Decided, Deciding, Key, Placements, key};
 pub use work::{WorkView, step_of};
@@ -258,6 +258,9 @@ impl Index {
             if before.version > view.version {
                 return;
             }
+            if before.uid != view.uid {
+                note_end(&mut self.installed, &self.clusters, &namespace, before, now);
+            }
             view.inherit(before);
             if ends(&view) && !ends(before) {
                 self.slots_released.insert(Arc::clone(&view.upgrade));
@@ -359,13 +362,7 @@ impl Index {
             let Some(before) = cell.as_ref().filter(|before| *before.uid == *uid) else {
                 continue;
             };
-            let known = self
-                .clusters
-                .get(namespace)
-                .zip(self.installed.get_mut(namespace));
-            if let Some((cluster, installed)) = known.filter(|_| before.step == Step::Platform) {
-                installed.note_end(cluster, before, now);
-            }
+            note_end(&mut self.installed, &self.clusters, namespace, before, now);
             self.dirty.insert(Arc::clone(&before.upgrade));
             self.work_released = true;
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
@@ -408,20 +405,22 @@ impl Index {
     }
 
     /// Removes an object that is certainly gone, even if no event reports it.
-    pub fn remove_work(&mut self, namespace: &str, step: Step, uid: &str) {
+    pub fn remove_work(&mut self, namespace: &str, step: Step, uid: &str, now: DateTime<Utc>) {
         if let Some(by_step) = self.works.get_mut(namespace)
             && let Some(view) = by_step[step.index()].take_if(|view| *view.uid == *uid)
         {
+            note_end(&mut self.installed, &self.clusters, namespace, &view, now);
             self.dirty.insert(Arc::clone(&view.upgrade));
             self.work_released = true;
         }
     }
 
     /// Handles that an object was read and does not exist, although the watch has not reported its deletion.
-    pub fn mark_vanished(&mut self, namespace: &str, step: Step, uid: &str) {
+    pub fn mark_vanished(&mut self, namespace: &str, step: Step, uid: &str, now: DateTime<Utc>) {
         if let Some(by_step) = self.works.get_mut(namespace) {
             let cell = &mut by_step[step.index()];
             if let Some(view) = cell.take_if(|view| *view.uid == *uid && !view.work.vanished) {
+                note_end(&mut self.installed, &self.clusters, namespace, &view, now);
                 self.dirty.insert(Arc::clone(&view.upgrade));
                 self.work_released = true;
                 *cell = evidence_of(WorkView::clone(&view), view.tells_no_end());
@@ -483,10 +482,12 @@ impl Index {
     /// Removes works that a complete list did not contain. `seen` holds namespace and step of the listed
     /// works, and `newest` is the version of the list. A work from a response that arrived after the list had
     /// started, and that is newer than the list, stays.
-    pub fn retain_works(&mut self, seen: &AHashSet<(Arc<str>, Step)>, newest: u64) {
+    pub fn retain_works(&mut self, seen: &AHashSet<(Arc<str>, Step)>, newest: u64, now: DateTime<Utc>) {
         self.watched = self.watched.max(newest);
         let Index {
             works,
+            clusters,
+            installed,
             dirty,
             work_released,
             listing,
@@ -499,6 +500,7 @@ impl Index {
                         && !seen.contains(&(Arc::clone(namespace), Step::ALL[index]))
                 });
                 if gone && let Some(view) = cell.take() {
+                    note_end(installed, clusters, namespace, &view, now);
                     dirty.insert(view.upgrade.clone());
                     *work_released = true;
                     *cell = evidence_of(WorkView::clone(&view), view.tells_no_end() || view.work.vanished);

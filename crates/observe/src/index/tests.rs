@@ -235,10 +235,10 @@ fn notes_about_an_object_do_not_touch_its_successor() {
     };
     index.work(&successor.applied(), now());
     index.mark_deleting("c1", Step::Operators, "w1", None);
-    index.remove_work("c1", Step::Operators, "w1");
+    index.remove_work("c1", Step::Operators, "w1", now());
     index.work(&given(8).deleted(), now());
     assert!(!slot(&index).unwrap().work.terminating);
-    index.remove_work("c1", Step::Operators, "w2");
+    index.remove_work("c1", Step::Operators, "w2", now());
     assert!(slot(&index).is_none());
 }
 
@@ -325,7 +325,7 @@ fn a_relist_drops_what_is_gone() {
         .work(),
         now(),
     );
-    index.retain_works(&seen(&[("c2", Step::Operators)]), 2);
+    index.retain_works(&seen(&[("c2", Step::Operators)]), 2, now());
     assert!(index.works("c1").is_none());
     assert!(
         index.works("c3").is_none(),
@@ -346,7 +346,7 @@ fn a_relist_keeps_what_was_created_after_the_list() {
         ..given(9)
     };
     index.answered_work(&created.work(), now());
-    index.retain_works(&seen(&[("c1", Step::Operators)]), 1);
+    index.retain_works(&seen(&[("c1", Step::Operators)]), 1, now());
     assert_eq!(names(&index.clusters_of("up-1")), ["c1", "c2"]);
 }
 
@@ -362,10 +362,10 @@ fn a_relist_keeps_the_evidence_of_success_once() {
         now(),
     );
     index.relist_works();
-    index.retain_works(&seen(&[]), 0);
+    index.retain_works(&seen(&[]), 0, now());
     assert!(slot(&index).unwrap().work.vanished);
     index.relist_works();
-    index.retain_works(&seen(&[]), 0);
+    index.retain_works(&seen(&[]), 0, now());
     assert!(slot(&index).is_none());
 }
 
@@ -498,7 +498,7 @@ fn a_work_that_was_seen_before_its_cluster_was_registered_anew_counts_only_once_
             index.answered_work(&read, now());
             assert!(slot(&index).is_some() && !is_unconfirmed(&index));
         } else {
-            index.mark_vanished("c1", Step::Operators, "w1");
+            index.mark_vanished("c1", Step::Operators, "w1", now());
             assert!(slot(&index).is_none());
         }
     }
@@ -524,7 +524,7 @@ fn a_work_that_the_watch_reports_after_its_cluster_was_registered_anew_counts_on
         index.cluster(&Change::Applied(first.clone()));
         index.answered_work(&work(5), now());
         index.cluster(&Change::Deleted(first));
-        index.mark_vanished("c1", Step::Operators, "w1");
+        index.mark_vanished("c1", Step::Operators, "w1", now());
         index.cluster(&Change::Applied(registered(at)));
         for version in [5, 6] {
             index.work(&Change::Applied(work(version)), now());

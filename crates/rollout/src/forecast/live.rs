@@ -72,15 +72,13 @@ impl<'a> LiveFleet<'a> {
                     }
                     StepWork::ForeignTerminating { .. }
                     | StepWork::Rival { terminating: true }
+                    | StepWork::Unconfirmed
                     | StepWork::Former(_) => {
                         *work = StepWork::Absent;
                     }
                     StepWork::Ours(ours) if ours.terminating => *work = StepWork::Absent,
                     StepWork::Ours(ours) => agents.adopt(now, &cluster.name, step, ours),
-                    StepWork::Absent
-                    | StepWork::Rival { .. }
-                    | StepWork::Unreadable { .. }
-                    | StepWork::Unconfirmed => {}
+                    StepWork::Absent | StepWork::Rival { .. } | StepWork::Unreadable { .. } => {}
                 }
             }
         }

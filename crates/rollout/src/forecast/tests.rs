@@ -136,6 +136,19 @@ fn a_rollout_under_way_goes_on_from_where_it_stands() {
     assert!(forecast.outlook.complete);
 }
 
+/// It is probably gone. Nothing reads it in a forecast.
+#[test]
+fn a_work_that_is_still_to_be_read_counts_as_gone() {
+    let fleet = fleet()
+        .cluster("a")
+        .step_work(Step::Platform, StepWork::Unconfirmed)
+        .record(record(Phase::Pending))
+        .cluster("b");
+    let forecast = play(policy().max_concurrency(1), fleet, &|_, _| minutes(60));
+    assert_eq!(starts(&forecast), ["a@0", "b@3600"]);
+    assert!(forecast.outlook.complete);
+}
+
 #[test]
 fn every_requested_step_takes_its_time() {
     let policy = policy().pre_action().operators().post_action().max_concurrency(1);

@@ -11,15 +11,13 @@ use crate::model::{
     StepRecord, StepStatus, StepWork, Work,
 };
 use crate::planner::downgrade;
-use crate::planner::wording::{cut, start_of};
+use crate::planner::evidence::{TOLERATED_LEAD, telling};
+use crate::planner::fall_back::fall_back;
+use crate::planner::wording::start_of;
 
 /// How long a cluster must be missing from the selection before it counts as gone. OCM rewrites PlacementDecisions
 /// non-atomically, so it can be missing for a moment (`docs/design/rules.md#leave-debounce`).
 pub const LEAVE_DEBOUNCE: TimeDelta = TimeDelta::seconds(5);
-
-/// How far in the future the start of a step may be without being changed or told. The clocks of two leaders that are
-/// trusted differ by less, and so do two readings of one that is not.
-pub(crate) const TOLERATED_LEAD: TimeDelta = TimeDelta::minutes(1);
 
 /// True when operations may rely on the record's attempt: it is written, or there are at most works of a first attempt. Works
 /// from before the cluster was registered anew are leftovers as soon as a row says of which attempt they are not.
@@ -33,14 +31,6 @@ pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
                     slot => slot.ours().is_none_or(|work| work.attempt == record.attempt),
                 })
         }
-    }
-}
-
-/// The work of a step, if it exists or had succeeded before it was deleted.
-fn telling(cluster: &Cluster, step: Step) -> Option<&Work> {
-    match cluster.step_work(step) {
-        StepWork::Ours(work) if work.status == StepStatus::Succeeded => Some(work),
-        slot => slot.ours(),
     }
 }
 
@@ -382,47 +372,19 @@ pub(crate) fn may_be_found_in_flight(cluster: &Cluster, record: &Record) -> bool
     record.phase.holds_slot() || cluster.unreadable_work().is_some() || Step::ALL.into_iter().any(is_open)
 }
 
-/// Returns a cluster to the end of its earlier attempt. It was queued again and left the selection before it started.
-/// Its work from that attempt must not be deleted, so the cluster cannot be dropped.
-fn fall_back(
-    cluster: &Cluster,
-    mut record: Record,
-    attempt: Attempt,
-    policy: &Policy,
-    now: DateTime<Utc>,
-) -> Record {
-    let succeeded = |step: Step| {
-        cluster
-            .step_work(step)
-            .ours()
-            .map_or(!policy.wants(step), |work| work.status == StepStatus::Succeeded)
-    };
-    let revised = attempt.revision != record.attempt.revision;
-    let complete = revised && succeeded(Step::Platform) && succeeded(Step::Operators);
-    record.attempt = attempt;
-    record.stages = [None; 5];
-    record.since = now;
-    if complete {
-        record.phase = Phase::Complete;
-        record.reason = Reason::None;
-        record.message = Arc::from("");
-    } else {
-        record.phase = Phase::Failed;
-        record.reason = Reason::LeftSelection;
-        record.message = Arc::from(cut(
-            "The cluster left the selection while it was queued again. The ManifestWork of its earlier attempt is kept.",
-        ));
-    }
-    record
-}
-
 /// True when the next step of a cluster that is in its pre-action may be on its way, or a pre-action in place of one that
-/// somebody deleted. A pre-action that is still to be read is one of which nobody knows where it is, either.
+/// somebody deleted. A pre-action that is still to be read is one of which nobody knows where it is, either. So is the work of
+/// the next step, unless the pre-action goes on: that work is of an earlier attempt then.
 fn may_be_on_its_way(cluster: &Cluster, record: &Record) -> bool {
     let pre_action = cluster.step_work(Step::PreAction);
-    let is_there = |work: &Work| is_of(work, record, Step::PreAction);
-    let awaits = record.succeeded(Stage::PreAction) || !pre_action.ours().is_some_and(is_there);
-    (cluster.awaits_start() && awaits) || *pre_action == StepWork::Unconfirmed
+    let work = pre_action
+        .ours()
+        .filter(|work| is_of(work, record, Step::PreAction));
+    let awaits = record.succeeded(Stage::PreAction) || work.is_none();
+    let is_over = awaits || work.is_some_and(|work| work.status == StepStatus::Succeeded);
+    (cluster.awaits_start() && awaits)
+        || (cluster.unread_step().is_some() && is_over)
+        || *pre_action == StepWork::Unconfirmed
 }
 
 fn revise(

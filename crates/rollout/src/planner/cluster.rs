@@ -341,6 +341,11 @@ impl ClusterEvaluator<'_> {
             return;
         }
         let is_to_be_read = |step: Step| *self.cluster.step_work(step) == StepWork::Unconfirmed;
+        let is_next_unread = self.cluster.unread_step().is_some() && !is_to_be_read(Step::PreAction);
+        if self.before == Phase::PreAction && self.holds && is_next_unread {
+            self.wait_after_pre_action();
+            return;
+        }
         let step = match self.before {
             Phase::PreAction if is_to_be_read(Step::PreAction) => Step::PreAction,
             Phase::Operators => Step::Operators,

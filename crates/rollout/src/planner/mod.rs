@@ -3,6 +3,8 @@
 mod attempts;
 mod cluster;
 mod downgrade;
+mod evidence;
+mod fall_back;
 mod outlook;
 mod slots;
 mod start;

@@ -9,7 +9,7 @@ use crate::model::{
     ActionCounts, Cluster, ClusterState, FutureStarts, Hold, Outcome, Outlook, Phase, Policy, Reason, Record,
     RivalHold, Selection, Stage, StallReason, Step, StepWork, Summary,
 };
-use crate::planner::attempts::TOLERATED_LEAD;
+use crate::planner::evidence::TOLERATED_LEAD;
 use crate::planner::slots::{Canaries, Slots};
 
 pub(crate) fn summarize(slots: &Slots, fleet: &[(&Cluster, &ClusterState)]) -> Summary {

@@ -4,7 +4,9 @@ use chrono::{DateTime, Utc};
 
 use std::sync::Arc;
 
-use crate::model::{Eligibility, Phase, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork};
+use crate::model::{
+    Eligibility, Outcome, Phase, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork,
+};
 use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep};
 use crate::planner::downgrade::is_refused;
@@ -119,6 +121,20 @@ impl ClusterEvaluator<'_> {
             self.wait(reason, &text);
         } else if matches!(self.cluster.step_work(step), StepWork::Unconfirmed) {
             self.wait_for_reading(step);
+        }
+    }
+
+    /// Keeps a cluster whose pre-action is over, or gone, in that phase until the work of the next step was read: the step may have
+    /// begun. The time limit of the pre-action bounds that unless it has succeeded.
+    pub(crate) fn wait_after_pre_action(&mut self) {
+        let work = attempts::work_with_evidence(self.cluster, &self.out.record, Step::PreAction);
+        if let Some(work) = work.filter(|work| work.status == StepStatus::Succeeded) {
+            self.note_work(Step::PreAction, work);
+            self.finish(Stage::PreAction, Outcome::Succeeded);
+        }
+        let is_over = self.out.record.succeeded(Stage::PreAction);
+        if is_over || self.clock_without_work(Step::PreAction).is_some() {
+            self.wait(Reason::WaitingForCleanup, UNREAD);
         }
     }
 

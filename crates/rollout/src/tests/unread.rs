@@ -101,6 +101,54 @@ fn an_edit_takes_no_cluster_out_of_flight_before_its_work_was_read() {
     assert_eq!(writes(&plan), ["read a/Operators"]);
 }
 
+/// Its row may be behind. In another attempt a step that has begun would count as a leftover, which holds no slot.
+#[test]
+fn an_edit_takes_no_cluster_out_of_its_pre_action_before_the_work_of_the_next_step_was_read() {
+    let edited = || {
+        whole()
+            .edited("r2", &Step::ALL)
+            .timeouts(60, 60)
+            .max_concurrency(1)
+    };
+    let open = || record(Phase::PreAction).stage(Stage::PreAction, 0);
+    let told = || record(Phase::PreAction).succeeded(Stage::PreAction, 0);
+    let over = || work(0).succeeded();
+    for step in [Step::Platform, Step::Operators] {
+        for (fleet, until) in [
+            (unread(step, open()).work(Step::PreAction, over()), None),
+            (unread(step, told()).work(Step::PreAction, over()), None),
+            (unread(step, told()), None),
+            (unread(step, open()), Some(at(60))),
+        ] {
+            let plan = planned(10, edited(), fleet.cluster("b"));
+            assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WaitingForCleanup));
+            assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+            assert_eq!(writes(&plan), [format!("read a/{step:?}")]);
+            assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+            assert_eq!(plan.wake_at, until);
+        }
+        let late = planned(60, edited(), unread(step, open()));
+        assert_eq!(writes(&late), ["read a/PreAction"], "it is bounded by its time");
+        let goes_on = unread(step, open()).work(Step::PreAction, work(0));
+        let plan = planned(10, edited(), goes_on);
+        assert_eq!(
+            &*record_of(&plan, "a").attempt.revision,
+            "r2",
+            "nothing follows yet"
+        );
+    }
+    let begun = fleet()
+        .cluster("a")
+        .work(Step::PreAction, over())
+        .work(Step::Platform, work(5).running())
+        .record(open())
+        .cluster("b");
+    let read = planned(10, edited(), begun);
+    assert_eq!(stand(&read, "a").0, Phase::Partial);
+    assert_eq!(&*record_of(&read, "a").attempt.revision, "r1");
+    assert_eq!(stand(&read, "b").1, Reason::WaitingForSlot);
+}
+
 /// Otherwise it would hold its slot until somebody corrects the row.
 #[test]
 fn a_work_by_which_a_cluster_holds_a_slot_is_read_also_where_the_record_cannot_be_read() {

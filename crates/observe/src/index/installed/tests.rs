@@ -141,6 +141,37 @@ fn no_claim_ends_a_version_that_the_watch_may_tell_only_after_the_end_of_its_wor
     }
 }
 
+/// The watch of the works may be behind, or have been cut, so that something else tells first that a work is gone.
+#[test]
+fn a_claim_may_be_late_however_it_became_known_that_the_work_is_gone() {
+    let uid = "a-cluster-upgrade-mine";
+    assert_eq!(reported("4.14.13", 5).metadata.uid.as_deref(), Some(uid));
+    let mut next = work("a", Step::Platform, "mine", 6);
+    next.metadata.uid = Some("next".to_owned());
+    let ends: [&dyn Fn(&mut Index); 4] = [
+        &|index| index.mark_vanished("a", Step::Platform, uid, now()),
+        &|index| index.remove_work("a", Step::Platform, uid, now()),
+        &|index| {
+            index.relist_works();
+            index.retain_works(&[].into_iter().collect(), 6, now());
+        },
+        &|index| index.work(&Change::Applied(next.clone()), now()),
+    ];
+    for end in ends {
+        let mut index = known("4.14.9");
+        index.work(
+            &Change::Applied(reported("4.14.13", 5)),
+            now() - TimeDelta::hours(1),
+        );
+        end(&mut index);
+        hears(&mut index, "4.14.13", 75);
+        hears(&mut index, "4.14.9", 75);
+        assert_eq!(installed(&index), Some("4.14.13"));
+        hears(&mut index, "4.14.8", 600);
+        assert_eq!(installed(&index), None, "somebody has taken the cluster back");
+    }
+}
+
 #[test]
 fn no_claim_that_may_be_late_ends_a_version_that_a_row_proves() {
     for claim in ["4.14.8", "4.14.13", "4.14.15"] {

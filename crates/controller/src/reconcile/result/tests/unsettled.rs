@@ -89,9 +89,8 @@ fn a_try_that_was_carried_out_does_not_rule_out_the_one_before_it() {
     assert!(!is_unsettled(&context) && is_late(&context));
     assert!(!settle(&context));
     context.with(|state| {
-        state
-            .index
-            .remove_work("c1", Step::Platform, "c1-cluster-upgrade-u1");
+        let (uid, now) = ("c1-cluster-upgrade-u1", context.now());
+        state.index.remove_work("c1", Step::Platform, uid, now);
     });
     assert!(is_unsettled(&context), "the first try may bring the work back");
     tried(&context, &done());
