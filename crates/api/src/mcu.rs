@@ -388,7 +388,7 @@ pub struct ManagedClustersUpgradeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub failed_clusters: Vec<ClusterNote>,
-    /// Some of the clusters that wait or do not get on, with their cause: first those that need a human, then those
+    /// Some of the clusters that wait or make no progress, with their cause: first those that need a human, then those
     /// whose step is delayed, then those that have not started; each by name. The reports list all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]

@@ -13,8 +13,8 @@ pub const fn is_steering(c: char) -> bool {
     matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
         | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}')
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// True for a character that JSON allows unescaped but YAML does not. The API server parses a server-side apply as YAML.
@@ -74,6 +74,8 @@ mod tests {
     fn characters_that_are_not_visible_become_spaces() {
         let invisible = ('\u{200b}'..='\u{200f}')
             .chain('\u{2060}'..='\u{2064}')
+            .chain('\u{fe00}'..='\u{fe0f}')
+            .chain('\u{e0000}'..='\u{e01ef}')
             .chain(['\u{ad}', '\u{180e}', '\u{feff}', '\u{fff9}']);
         for c in invisible {
             assert_eq!(visible(&format!("edge{c}-1")), "edge -1", "{c:?}");

@@ -6,7 +6,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 
-const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
+pub(super) const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
 /// Clusters that are created at a time.
 const CONCURRENCY: usize = 32;
 

@@ -4,6 +4,7 @@
 //! the course of the upgrade, and [`picture`] shows it with `kubectl mcu status -w`. The demo only uses what every user can see:
 //! status, report rows and works. `demo serve` is the hub of `cargo xtask hub up --sim`.
 
+mod claims;
 mod fixtures;
 mod fleet;
 mod narrator;

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tracing_subscriber::EnvFilter;
 
+use super::claims;
 use super::fixtures::{Fixtures, REFUSAL};
 use super::narrator::Narrator;
 use super::picture::Picture;
@@ -115,11 +116,8 @@ impl SimulatedHub {
         let client = Client::new(Service::new(&self.hub, "spoke-agents"), "default");
         let agents = Agents::builder(client).pace(pace).heartbeat(true).start().await?;
         agents.ready().await;
-        self.tasks.spawn(async move {
-            // They stop when they are dropped.
-            let _agents = agents;
-            std::future::pending::<()>().await;
-        });
+        self.tasks
+            .spawn(claims::keep_current(self.client.clone(), agents));
         Ok(())
     }
 

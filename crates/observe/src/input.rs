@@ -33,7 +33,7 @@ pub trait OtherUpgrades<'a, R: 'a> {
     fn get(&self, uid: &str) -> Option<UpgradeInput<'a, R>>;
 }
 
-/// Whether an upgrade gets on.
+/// Whether an upgrade makes progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It starts clusters, or may do so without a human.

@@ -13,7 +13,7 @@ pub enum Urgency {
     Blocked,
     /// The cluster could start, but no cluster does before somebody acts.
     Held,
-    /// A step does not get on. It may do so by itself.
+    /// A step makes no progress. It may do so later by itself.
     Delayed,
     /// The cluster cannot start now. It may be able to later.
     Hindered,
@@ -22,7 +22,7 @@ pub enum Urgency {
 }
 
 impl Urgency {
-    /// The urgency of a cluster in this phase for this reason; `None` if nothing needs to be explained. A step that gets on has a
+    /// The urgency of a cluster in this phase for this reason; `None` if nothing needs to be explained. A step that makes progress has a
     /// reason, too, but it holds nothing up: who reads causes looks for what needs attention.
     #[must_use]
     pub fn of(phase: Phase, reason: Reason) -> Option<Urgency> {

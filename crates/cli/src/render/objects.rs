@@ -1,7 +1,6 @@
 //! Machine-readable output: JSON, YAML and names.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 
 use api::text::is_steering;
@@ -36,10 +35,22 @@ fn sorted(value: &Value) -> Value {
 /// Escapes the characters in JSON that could control a terminal. JSON itself permits control characters beyond ASCII and
 /// direction marks. The value stays the same.
 pub(super) fn escaped(json: &str) -> String {
+    escaped_by(json, |c| {
+        // JSON has one escape for each unit of UTF-16.
+        let mut units = [0; 2];
+        let escapes = c
+            .encode_utf16(&mut units)
+            .iter()
+            .map(|unit| format!("\\u{unit:04x}"));
+        escapes.collect()
+    })
+}
+
+fn escaped_by(json: &str, escape: impl Fn(char) -> String) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if is_steering(c) && c != '\n' {
-            let _ = write!(text, "\\u{:04x}", u32::from(c));
+            text.push_str(&escape(c));
         } else {
             text.push(c);
         }
@@ -89,7 +100,9 @@ impl Marked {
         if !text.chars().any(|c| is_steering(c) && !matches!(c, '\n' | '\t')) {
             return text.to_owned();
         }
-        self.texts.push(escaped(&Value::from(text).to_string()));
+        self.texts.push(escaped_by(&Value::from(text).to_string(), |c| {
+            format!("\\U{:08x}", u32::from(c))
+        }));
         format!("{}{}q", self.mark, self.texts.len() - 1)
     }
 

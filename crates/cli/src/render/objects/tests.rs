@@ -6,7 +6,7 @@ use crate::render::fixtures::{complete, running};
 
 #[test]
 fn values_of_others_steer_no_terminal_and_stay_what_they_are() {
-    let hostile = json!({"version": "\u{1b}[2J\u{9b}2J\u{202e}4.16\u{2028}"});
+    let hostile = json!({"version": "\u{1b}[2J\u{9b}2J\u{202e}4.16\u{2028}\u{e0041}"});
     let text = to_json(&hostile);
     assert!(!text.chars().any(|c| is_steering(c) && c != '\n'), "{text:?}");
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), hostile);
@@ -25,6 +25,7 @@ fn yaml_of_others_reaches_a_pipe_and_a_terminal_as_the_values_that_it_holds() {
         "tab\tand\nline\n",
         "\u{feff}\u{1f680}\u{202d}",
         "edge\u{200b}-1\u{2060}",
+        "edge\u{e0041}\u{fe0f}",
     ];
     let long = format!("{}\u{202e}{}", "word ".repeat(40), "word ".repeat(40));
     let by_key: Map<String, Value> = texts
