@@ -12,6 +12,7 @@ pub mod cause;
 pub mod era;
 pub mod feedback;
 pub mod gates;
+pub mod preflight;
 pub mod progress;
 pub mod risks;
 pub mod types;

@@ -2,6 +2,7 @@
 
 pub mod derive;
 pub mod graph;
+pub mod preflight;
 pub mod recorded;
 
 use std::io::Read as _;

@@ -6,7 +6,7 @@
 #[path = "../checks/mod.rs"]
 mod checks;
 
-use checks::{File, files, graph, graphs, recorded};
+use checks::{File, files, graph, graphs, preflight, recorded};
 use clusterversion::assess::{Assessment, ClusterVersionState, assess};
 use clusterversion::types::ConditionStatus;
 use repository::data::directory;
@@ -25,6 +25,12 @@ fn real_objects_are_read_and_written_back_without_loss() {
 fn every_recommendation_follows_from_one_verdict_per_query() {
     let Some(files) = real_files() else { return };
     assert!(recorded::recommendations_follow(&files) > 0);
+}
+
+#[test]
+fn a_cluster_is_ready_exactly_if_the_update_may_be_requested() {
+    let Some(files) = real_files() else { return };
+    assert!(preflight::verdicts_agree_with_requests(&files) > 200);
 }
 
 #[test]

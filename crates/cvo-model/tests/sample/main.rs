@@ -5,7 +5,7 @@
 #[path = "../checks/mod.rs"]
 mod checks;
 
-use checks::{File, files, graph, graphs, recorded};
+use checks::{File, files, graph, graphs, preflight, recorded};
 use cvo_model::retrieval::{GraphAnswer, GraphQuery, read};
 use repository::data::sample;
 
@@ -27,6 +27,11 @@ fn the_objects_are_read_and_written_back_without_loss() {
 #[test]
 fn every_recommendation_follows_from_one_verdict_per_query() {
     assert_eq!(recorded::recommendations_follow(&sample_files()), 5);
+}
+
+#[test]
+fn a_cluster_is_ready_exactly_if_the_update_may_be_requested() {
+    assert_eq!(preflight::verdicts_agree_with_requests(&sample_files()), 22);
 }
 
 #[test]

@@ -1,0 +1,13 @@
+//! Whether a cluster would take an update, before it is asked to (`docs/design/preflight.md`).
+//!
+//! [`Facts`] are what is known of a cluster, and [`judge`] compares them with the update that is planned. A fact that is missing
+//! is unknown and never fine.
+
+mod facts;
+mod judge;
+
+pub use facts::{Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolState, WorkerPool};
+pub use judge::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! What is known of a cluster before its update.
+
+use std::collections::BTreeMap;
+
+use crate::era::Era;
+use crate::gates::{self, ConfigMap};
+use crate::risks::{Exposure, exposures};
+use crate::types::{
+    ClusterOperatorCondition, ClusterVersion, ConditionStatus, ConditionalUpdate, FAILING, PROGRESSING,
+    RETRIEVED_UPDATES, UPGRADEABLE,
+};
+use crate::updates::Acks;
+use crate::{upgradeable, version};
+
+/// A fact, or why it is not known.
+pub type Fact<T> = Result<T, Missing>;
+
+/// Why a fact is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing current was reported yet.
+    Pending,
+    /// The cluster cannot be asked for it; the text says why.
+    Unsupported(String),
+    /// The agent may not read it; the text says what.
+    Forbidden(String),
+}
+
+/// What is known of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// The version that the cluster runs or is being updated to.
+    pub current: Fact<String>,
+    /// The channel of its ClusterVersion. It may be empty.
+    pub channel: Fact<String>,
+    /// The conditions that matter before an update.
+    pub health: Fact<Health>,
+    /// What the cluster offers of the planned version, in its present channel.
+    pub offer: Fact<Offer>,
+    /// The gates that apply to the version that it runs and that are not acknowledged.
+    pub gates: Fact<Vec<Gate>>,
+    /// The pools of its worker nodes.
+    pub pools: Fact<Vec<WorkerPool>>,
+}
+
+/// Conditions of a ClusterVersion. `None` means that the condition is not there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    /// Progressing.
+    pub progressing: Option<ClusterOperatorCondition>,
+    /// Failing.
+    pub failing: Option<ClusterOperatorCondition>,
+    /// `RetrievedUpdates`.
+    pub retrieved: Option<ClusterOperatorCondition>,
+    /// Upgradeable. A cluster without it can be upgraded.
+    pub upgradeable: Option<ClusterOperatorCondition>,
+    /// Whether Upgradeable=False blocks updates within the minor version as well.
+    pub blocks_patch_updates: bool,
+}
+
+/// What a cluster offers of one version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// The version is not among the updates.
+    NotListed,
+    /// The version is listed with several images.
+    Ambiguous,
+    /// The version is recommended. The image is empty if the version alone is enough for a request.
+    Recommended {
+        /// Pull specification by digest, or empty.
+        image: String,
+    },
+    /// The version has risks.
+    Conditional {
+        /// Pull specification by digest. It may be empty.
+        image: String,
+        /// The risks of the version, in the order in which the cluster lists them.
+        risks: Vec<OfferedRisk>,
+    },
+}
+
+/// A risk of an update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferedRisk {
+    /// Its name.
+    pub name: String,
+    /// What may happen.
+    pub message: String,
+    /// Whether it applies to the cluster; `None` if that is not known.
+    pub applies: Option<bool>,
+}
+
+/// A gate that asks for an acknowledgment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Key of `ConfigMap` admin-acks.
+    pub key: String,
+    /// What is acknowledged by it.
+    pub text: String,
+}
+
+/// A pool of worker nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerPool {
+    /// Name of the `MachineConfigPool`.
+    pub name: String,
+    /// Its state.
+    pub state: PoolState,
+}
+
+/// The state of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolState {
+    /// All nodes run the latest configuration.
+    Updated,
+    /// Some nodes are still to be updated.
+    Updating,
+    /// The pool is paused, so its nodes are not updated.
+    Paused,
+    /// A node could not be updated.
+    Degraded,
+}
+
+impl Facts {
+    /// Facts of a cluster of which nothing is known, for the same reason each.
+    #[must_use]
+    pub fn missing(why: &Missing) -> Self {
+        Self {
+            current: Err(why.clone()),
+            channel: Err(why.clone()),
+            health: Err(why.clone()),
+            offer: Err(why.clone()),
+            gates: Err(why.clone()),
+            pools: Err(why.clone()),
+        }
+    }
+
+    /// What a whole object tells of an update to `version`. It tells nothing of pools.
+    #[must_use]
+    pub fn of(object: &ClusterVersion, acks: Acks<'_>, version: &str) -> Self {
+        let desired = &object.status.desired.version;
+        Self {
+            current: if version::parse(desired).is_some() {
+                Ok(desired.clone())
+            } else {
+                Err(Missing::Pending)
+            },
+            channel: Ok(object.spec.channel.clone()),
+            health: Ok(Health::of(object)),
+            offer: Ok(Offer::of(object, version)),
+            gates: gates_of(object, acks),
+            pools: Err(Missing::Unsupported(
+                "A ClusterVersion does not show the pools of the cluster".to_owned(),
+            )),
+        }
+    }
+}
+
+impl Health {
+    fn of(object: &ClusterVersion) -> Self {
+        let get = |kind| object.status.conditions.get(kind).cloned();
+        Self {
+            progressing: get(PROGRESSING),
+            failing: get(FAILING),
+            retrieved: get(RETRIEVED_UPDATES),
+            upgradeable: get(UPGRADEABLE),
+            blocks_patch_updates: upgradeable::blocks_patch_updates(object),
+        }
+    }
+}
+
+impl Offer {
+    /// What an object offers of a version. For a conditional update only its condition decides, even if it is also in the list of
+    /// available updates (`docs/design/cvo.md#which-updates-are-recommended`).
+    #[must_use]
+    pub fn of(object: &ClusterVersion, version: &str) -> Self {
+        let status = &object.status;
+        let conditional: Vec<&ConditionalUpdate> = status
+            .conditional_updates
+            .iter()
+            .filter(|update| update.release.version == version)
+            .collect();
+        let mut images: Vec<&str> = conditional
+            .iter()
+            .map(|update| update.release.image.as_str())
+            .collect();
+        let listed = status.available_updates.iter();
+        let listed: Vec<&str> = listed
+            .filter(|release| release.version == version && !release.image.is_empty())
+            .map(|release| release.image.as_str())
+            .collect();
+        images.extend(&listed);
+        images.sort_unstable();
+        images.dedup();
+        match (images.as_slice(), conditional.as_slice()) {
+            ([], _) => Self::NotListed,
+            ([image], []) => {
+                debug_assert!(listed.contains(image));
+                Self::Recommended { image: String::new() }
+            }
+            ([image], [update]) => {
+                Self::with_risks(update, image, listed.contains(image), Era::recorded(object))
+            }
+            _ => Self::Ambiguous,
+        }
+    }
+
+    fn with_risks(update: &ConditionalUpdate, image: &str, is_listed: bool, era: Era) -> Self {
+        let condition = update.recommended();
+        if condition.is_some_and(ClusterOperatorCondition::is_true) {
+            // The cluster finds a version only in the list of available updates.
+            let image = if is_listed { "" } else { image };
+            return Self::Recommended {
+                image: image.to_owned(),
+            };
+        }
+        let found = condition.and_then(|_| exposures(update, era)).unwrap_or_default();
+        let applies =
+            |exposure: Option<&Exposure>| exposure.and_then(|exposure| exposure.as_ref().ok().copied());
+        let risks = update.risks.iter().enumerate().map(|(number, risk)| OfferedRisk {
+            name: risk.name.clone(),
+            message: risk.message.clone(),
+            applies: applies(found.get(number)),
+        });
+        Self::Conditional {
+            image: image.to_owned(),
+            risks: risks.collect(),
+        }
+    }
+}
+
+/// The gates that are not acknowledged. If admin-acks is missing, nothing is acknowledged.
+fn gates_of(object: &ClusterVersion, acks: Acks<'_>) -> Fact<Vec<Gate>> {
+    let Some((gates, acks)) = acks else {
+        return Err(Missing::Unsupported(
+            "A ClusterVersion alone does not show the gates".to_owned(),
+        ));
+    };
+    let nothing = BTreeMap::new();
+    let forbidden = |(namespace, name): (&str, &str), error: &str| {
+        Missing::Forbidden(format!(
+            "ConfigMap {name} of namespace {namespace} cannot be read: {error}"
+        ))
+    };
+    let gates = match gates {
+        ConfigMap::Found(data) => data,
+        ConfigMap::Missing => return Err(Missing::Pending),
+        ConfigMap::Unreadable(error) => return Err(forbidden(gates::GATES, error)),
+    };
+    let acks = match acks {
+        ConfigMap::Found(data) => data,
+        ConfigMap::Missing => &nothing,
+        ConfigMap::Unreadable(error) => return Err(forbidden(gates::ACKS, error)),
+    };
+    let status = &object.status;
+    let era = Era::of(&status.desired.version);
+    let current = if era.has_risk_sources() {
+        status.desired.version.as_str()
+    } else {
+        status.current_version()
+    };
+    if version::parse(current).is_none() {
+        return Err(Missing::Pending);
+    }
+    let standing = gates::unacknowledged(gates, acks, current, era);
+    Ok(standing
+        .into_iter()
+        .map(|gate| Gate {
+            key: gate.key,
+            text: gate.message,
+        })
+        .collect())
+}
+
+/// Whether a condition has a status.
+pub(super) fn is(condition: Option<&ClusterOperatorCondition>, status: ConditionStatus) -> bool {
+    condition.is_some_and(|condition| condition.status == status)
+}

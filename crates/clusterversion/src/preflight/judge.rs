@@ -1,0 +1,444 @@
+//! The verdict on a planned update.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::facts::{Fact, Facts, Health, Missing, Offer, OfferedRisk, PoolState, is};
+use crate::types::{ClusterOperatorCondition, ConditionStatus};
+use crate::upgradeable::blocks;
+use crate::version::parse;
+
+/// The update that is planned, and what its author accepts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlannedUpdate {
+    /// The version; empty if only an image is requested.
+    pub version: String,
+    /// The release image, if the update is requested by it. The cluster then checks neither whether it is offered nor its risks.
+    pub image: String,
+    /// The channel that the update sets; empty if the cluster keeps its own.
+    pub channel: String,
+    /// Names of the accepted risks.
+    pub accepted_risks: BTreeSet<String>,
+    /// Whether a risk that cannot be evaluated counts as accepted.
+    pub accept_unknown_risks: bool,
+    /// Keys of the gates that are acknowledged.
+    pub acks: BTreeSet<String>,
+    /// Findings that are not insisted on, by the names that `oc adm upgrade recommend --accept` uses.
+    pub ignore: BTreeSet<String>,
+    /// Whether worker pools must be able to follow.
+    pub with_pools: bool,
+    /// Whether a cluster may be taken to an older version.
+    pub allow_downgrade: bool,
+}
+
+/// Why an update cannot begin, or why that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PreflightReason {
+    /// The cluster runs a newer version than the target.
+    NewerThanTarget,
+    /// The cluster offers the version neither as a recommended nor as a conditional update.
+    NotOffered,
+    /// A risk applies to the cluster and is not accepted.
+    RiskNotAccepted,
+    /// A gate is not acknowledged.
+    AdminAckRequired,
+    /// The cluster reports Upgradeable=False.
+    NotUpgradeable,
+    /// Another update is running.
+    Updating,
+    /// The cluster reports Failing=True.
+    Failing,
+    /// The cluster could not retrieve its updates.
+    UpdatesNotRetrieved,
+    /// A worker pool is degraded.
+    PoolDegraded,
+    /// A worker pool is paused.
+    PoolPaused,
+    /// The agent may not read what the preflight needs.
+    PreflightForbidden,
+    /// It is not known whether a risk applies.
+    RiskUnknown,
+    /// The cluster evaluates updates of another channel.
+    ChannelDiffers,
+    /// The cluster cannot be asked.
+    PreflightUnsupported,
+    /// The cluster has not answered yet.
+    PreflightPending,
+}
+
+impl PreflightReason {
+    /// Whether the cause stays until somebody acts. Otherwise it is not known whether the update can begin.
+    #[must_use]
+    pub const fn is_blocking(self) -> bool {
+        !matches!(
+            self,
+            Self::RiskUnknown | Self::ChannelDiffers | Self::PreflightUnsupported | Self::PreflightPending
+        )
+    }
+
+    /// The name by which `oc adm upgrade recommend --accept` accepts the finding, if it has one.
+    #[must_use]
+    pub const fn accepted_as(self) -> Option<&'static str> {
+        match self {
+            Self::Failing => Some("Failing"),
+            Self::Updating => Some("Progressing"),
+            Self::UpdatesNotRetrieved => Some("CannotRetrieveUpdates"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for PreflightReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// One cause.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PreflightFinding {
+    /// The cause.
+    pub reason: PreflightReason,
+    /// Names of the risks, keys of the gates, or names of the pools; empty for other causes.
+    pub names: Vec<String>,
+    /// A text for humans, as the cluster says it.
+    pub message: String,
+}
+
+/// How an update is requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// By what the plan says.
+    AsPlanned,
+    /// By the version and by the image that this cluster reports for it, because the cluster would not find the version alone.
+    ByImage(String),
+}
+
+/// The verdict on a planned update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The cluster would take it.
+    Ready(Request),
+    /// Something must change first. The findings are sorted: what blocks comes before what is not known.
+    Blocked(Vec<PreflightFinding>),
+    /// It is not known.
+    Unknown(Vec<PreflightFinding>),
+}
+
+/// Judges whether a cluster would take the update. All causes are found, so that they can be removed in one go.
+#[must_use]
+pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
+    let mut findings = Vec::new();
+    let is_updating = facts
+        .health
+        .as_ref()
+        .is_ok_and(|health| is(health.progressing.as_ref(), ConditionStatus::True));
+    if let Ok(current) = &facts.current
+        && *current == plan.version
+        && !is_updating
+    {
+        return Verdict::Ready(Request::AsPlanned);
+    }
+    version(facts, plan, &mut findings);
+    health(facts, plan, &mut findings);
+    let request = offer(facts, plan, &mut findings);
+    gates(facts, plan, &mut findings);
+    if plan.with_pools {
+        pools(facts, &mut findings);
+    }
+    findings.sort();
+    findings.dedup();
+    match findings.first() {
+        None => Verdict::Ready(request),
+        Some(first) if first.reason.is_blocking() => Verdict::Blocked(findings),
+        Some(_) => Verdict::Unknown(findings),
+    }
+}
+
+fn finding(reason: PreflightReason, message: impl Into<String>) -> PreflightFinding {
+    PreflightFinding {
+        reason,
+        names: Vec::new(),
+        message: message.into(),
+    }
+}
+
+/// The finding for a fact that is not known.
+fn missing(why: &Missing, what: &str) -> PreflightFinding {
+    match why {
+        Missing::Pending => finding(
+            PreflightReason::PreflightPending,
+            format!("Not reported yet: {what}"),
+        ),
+        Missing::Unsupported(text) => finding(PreflightReason::PreflightUnsupported, text.clone()),
+        Missing::Forbidden(text) => finding(PreflightReason::PreflightForbidden, text.clone()),
+    }
+}
+
+/// The value of a fact. Adds the finding if it is missing.
+fn known<'a, T>(fact: &'a Fact<T>, what: &str, findings: &mut Vec<PreflightFinding>) -> Option<&'a T> {
+    fact.as_ref()
+        .inspect_err(|why| findings.push(missing(why, what)))
+        .ok()
+}
+
+fn version(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
+    let Some(current) = known(&facts.current, "the version that the cluster runs", findings) else {
+        return;
+    };
+    let (from, to) = (parse(current), parse(&plan.version));
+    let is_newer = from.zip(to).is_some_and(|(from, to)| from > to);
+    if is_newer && !plan.allow_downgrade {
+        findings.push(finding(
+            PreflightReason::NewerThanTarget,
+            format!("The cluster runs {current}, which is newer than {}", plan.version),
+        ));
+    }
+}
+
+/// Whether Upgradeable=False and gates block the update.
+fn is_gated(facts: &Facts, plan: &PlannedUpdate) -> bool {
+    let blocks_patch_updates = facts
+        .health
+        .as_ref()
+        .is_ok_and(|health| health.blocks_patch_updates);
+    let current = facts.current.as_deref().unwrap_or_default();
+    blocks_patch_updates || blocks(current, &plan.version)
+}
+
+fn health(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
+    let Some(health) = known(&facts.health, "the conditions of the ClusterVersion", findings) else {
+        return;
+    };
+    let (no, yes) = (ConditionStatus::False, ConditionStatus::True);
+    for (kind, condition, wanted, reason) in [
+        ("Progressing", &health.progressing, no, PreflightReason::Updating),
+        ("Failing", &health.failing, no, PreflightReason::Failing),
+        (
+            "RetrievedUpdates",
+            &health.retrieved,
+            yes,
+            PreflightReason::UpdatesNotRetrieved,
+        ),
+    ] {
+        let is_ignored = reason
+            .accepted_as()
+            .is_some_and(|name| plan.ignore.contains(name));
+        // A request by image does not need the updates.
+        let is_needed = plan.image.is_empty() || reason != PreflightReason::UpdatesNotRetrieved;
+        if is_needed && !is_ignored {
+            must_be(kind, condition.as_ref(), wanted, reason, findings);
+        }
+    }
+    if is_gated(facts, plan) {
+        upgradeable(health, findings);
+    }
+}
+
+/// Adds a finding unless a condition has the wanted status.
+fn must_be(
+    kind: &str,
+    condition: Option<&ClusterOperatorCondition>,
+    wanted: ConditionStatus,
+    reason: PreflightReason,
+    findings: &mut Vec<PreflightFinding>,
+) {
+    match condition {
+        Some(condition) if condition.status == wanted => {}
+        Some(condition) if matches!(condition.status, ConditionStatus::True | ConditionStatus::False) => {
+            findings.push(finding(reason, said(kind, condition)));
+        }
+        Some(condition) => findings.push(finding(PreflightReason::PreflightPending, said(kind, condition))),
+        None => findings.push(finding(
+            PreflightReason::PreflightPending,
+            format!("Not reported yet: condition {kind}"),
+        )),
+    }
+}
+
+fn upgradeable(health: &Health, findings: &mut Vec<PreflightFinding>) {
+    let Some(condition) = health.upgradeable.as_ref() else {
+        return;
+    };
+    let is_gate = asks_for_acks(condition);
+    match condition.status {
+        ConditionStatus::True => {}
+        ConditionStatus::False if is_gate => {}
+        ConditionStatus::False => findings.push(finding(
+            PreflightReason::NotUpgradeable,
+            said("Upgradeable", condition),
+        )),
+        ConditionStatus::Unknown | ConditionStatus::Unset => {
+            findings.push(finding(
+                PreflightReason::PreflightPending,
+                said("Upgradeable", condition),
+            ));
+        }
+    }
+}
+
+/// Whether Upgradeable=False says that a gate is not acknowledged. Which gates these are is known by name.
+fn asks_for_acks(condition: &ClusterOperatorCondition) -> bool {
+    condition.status == ConditionStatus::False && condition.reason == "AdminAckRequired"
+}
+
+fn said(kind: &str, condition: &ClusterOperatorCondition) -> String {
+    let ClusterOperatorCondition {
+        status,
+        reason,
+        message,
+        ..
+    } = condition;
+    let head = format!("{kind}={status}");
+    let parts = [head.as_str(), reason, message];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(": ")
+}
+
+fn offer(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) -> Request {
+    if !plan.image.is_empty() {
+        return Request::AsPlanned;
+    }
+    let Some(channel) = known(&facts.channel, "the channel of the cluster", findings) else {
+        return Request::AsPlanned;
+    };
+    if !plan.channel.is_empty() && *channel != plan.channel {
+        findings.push(finding(
+            PreflightReason::ChannelDiffers,
+            format!(
+                "The cluster evaluates the updates of channel {channel:?}, not those of {:?}",
+                plan.channel
+            ),
+        ));
+        return Request::AsPlanned;
+    }
+    let Some(offer) = known(&facts.offer, "the updates that the cluster offers", findings) else {
+        return Request::AsPlanned;
+    };
+    match offer {
+        Offer::NotListed => {
+            let text = format!(
+                "The cluster does not offer {} in channel {channel:?}",
+                plan.version
+            );
+            findings.push(finding(PreflightReason::NotOffered, text));
+        }
+        Offer::Ambiguous => {
+            let text = format!("The cluster offers {} with different images", plan.version);
+            findings.push(finding(PreflightReason::NotOffered, text));
+        }
+        Offer::Recommended { image } if image.is_empty() => {}
+        Offer::Recommended { image } => return Request::ByImage(image.clone()),
+        Offer::Conditional { image, risks } => {
+            judge_risks(risks, plan, findings);
+            if !image.is_empty() {
+                return Request::ByImage(image.clone());
+            }
+            let text = format!(
+                "The cluster offers {} without an image, and a risk can be accepted only with it",
+                plan.version
+            );
+            findings.push(finding(PreflightReason::NotOffered, text));
+        }
+    }
+    Request::AsPlanned
+}
+
+fn judge_risks(risks: &[OfferedRisk], plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
+    let open = risks
+        .iter()
+        .filter(|risk| !plan.accepted_risks.contains(&risk.name));
+    // A cluster that says that no risk applies, and does not recommend the update, contradicts itself.
+    let is_told = risks
+        .iter()
+        .any(|risk| risk.applies == Some(true) || risk.applies.is_none());
+    let of = |wanted: fn(Option<bool>) -> bool| -> Vec<&OfferedRisk> {
+        open.clone().filter(|risk| wanted(risk.applies)).collect()
+    };
+    let applying = of(|applies| applies == Some(true));
+    let unknown = if is_told {
+        of(|applies| applies.is_none())
+    } else {
+        of(|_| true)
+    };
+    let mut add = |reason, risks: &[&OfferedRisk]| {
+        let texts: Vec<String> = risks
+            .iter()
+            .map(|risk| format!("{}: {}", risk.name, risk.message))
+            .collect();
+        findings.push(PreflightFinding {
+            reason,
+            names: risks.iter().map(|risk| risk.name.clone()).collect(),
+            message: texts.join("; "),
+        });
+    };
+    if !applying.is_empty() {
+        add(PreflightReason::RiskNotAccepted, &applying);
+    }
+    if !unknown.is_empty() && !plan.accept_unknown_risks {
+        add(PreflightReason::RiskUnknown, &unknown);
+    }
+    if risks.is_empty() {
+        add(PreflightReason::RiskUnknown, &[]);
+    }
+}
+
+fn gates(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
+    if !is_gated(facts, plan) {
+        return;
+    }
+    let Some(gates) = known(&facts.gates, "the gates of the cluster", findings) else {
+        return;
+    };
+    let upgradeable = facts
+        .health
+        .as_ref()
+        .ok()
+        .and_then(|health| health.upgradeable.as_ref());
+    if let Some(condition) = upgradeable.filter(|condition| gates.is_empty() && asks_for_acks(condition)) {
+        // One of the two is old, or the gate is not among those that were reported.
+        findings.push(finding(
+            PreflightReason::PreflightPending,
+            said("Upgradeable", condition),
+        ));
+    }
+    let open: Vec<_> = gates
+        .iter()
+        .filter(|gate| !plan.acks.contains(&gate.key))
+        .collect();
+    if !open.is_empty() {
+        let texts: Vec<String> = open
+            .iter()
+            .map(|gate| format!("{}: {}", gate.key, gate.text))
+            .collect();
+        findings.push(PreflightFinding {
+            reason: PreflightReason::AdminAckRequired,
+            names: open.iter().map(|gate| gate.key.clone()).collect(),
+            message: texts.join("; "),
+        });
+    }
+}
+
+fn pools(facts: &Facts, findings: &mut Vec<PreflightFinding>) {
+    let Some(pools) = known(&facts.pools, "the worker pools of the cluster", findings) else {
+        return;
+    };
+    for (state, reason, text) in [
+        (PoolState::Degraded, PreflightReason::PoolDegraded, "degraded"),
+        (PoolState::Paused, PreflightReason::PoolPaused, "paused"),
+    ] {
+        let names: Vec<String> = pools
+            .iter()
+            .filter(|pool| pool.state == state)
+            .map(|pool| pool.name.clone())
+            .collect();
+        if !names.is_empty() {
+            let message = format!("MachineConfigPools are {text}: {}", names.join(", "));
+            findings.push(PreflightFinding {
+                reason,
+                names,
+                message,
+            });
+        }
+    }
+}

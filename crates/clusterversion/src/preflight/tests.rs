@@ -1,0 +1,366 @@
+use super::*;
+use crate::types::{ClusterOperatorCondition, ConditionStatus};
+
+fn condition(kind: &str, status: ConditionStatus) -> ClusterOperatorCondition {
+    ClusterOperatorCondition {
+        kind: kind.to_owned(),
+        status,
+        reason: "Why".to_owned(),
+        message: "Because.".to_owned(),
+        ..ClusterOperatorCondition::default()
+    }
+}
+
+/// A cluster that would take the update, to another minor version.
+fn well() -> Facts {
+    Facts {
+        current: Ok("4.19.20".to_owned()),
+        channel: Ok("stable-4.20".to_owned()),
+        health: Ok(Health {
+            progressing: Some(condition("Progressing", ConditionStatus::False)),
+            failing: Some(condition("Failing", ConditionStatus::False)),
+            retrieved: Some(condition("RetrievedUpdates", ConditionStatus::True)),
+            upgradeable: None,
+            blocks_patch_updates: false,
+        }),
+        offer: Ok(Offer::Recommended { image: String::new() }),
+        gates: Ok(Vec::new()),
+        pools: Ok(Vec::new()),
+    }
+}
+
+fn changed(change: impl FnOnce(&mut Health)) -> Facts {
+    let mut facts = well();
+    change(facts.health.as_mut().unwrap());
+    facts
+}
+
+fn offering(offer: Offer) -> Facts {
+    Facts {
+        offer: Ok(offer),
+        ..well()
+    }
+}
+
+fn with_risks(risks: &[(&str, Option<bool>)]) -> Facts {
+    let risks = risks.iter().map(|(name, applies)| OfferedRisk {
+        name: (*name).to_owned(),
+        message: "It leaks.".to_owned(),
+        applies: *applies,
+    });
+    offering(Offer::Conditional {
+        image: "quay.io/release@sha256:1".to_owned(),
+        risks: risks.collect(),
+    })
+}
+
+fn with_gates(keys: &[&str]) -> Facts {
+    let gates = keys.iter().map(|key| Gate {
+        key: (*key).to_owned(),
+        text: "An API is removed.".to_owned(),
+    });
+    Facts {
+        gates: Ok(gates.collect()),
+        ..well()
+    }
+}
+
+fn plan() -> PlannedUpdate {
+    PlannedUpdate {
+        version: "4.20.4".to_owned(),
+        channel: "stable-4.20".to_owned(),
+        ..PlannedUpdate::default()
+    }
+}
+
+fn set(names: &[&str]) -> std::collections::BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// `ready`, `ready by IMAGE`, or the reasons with their names.
+fn told(facts: &Facts, plan: &PlannedUpdate) -> String {
+    let listed = |findings: &[PreflightFinding]| {
+        let each = findings.iter().map(|finding| match finding.names.as_slice() {
+            [] => finding.reason.to_string(),
+            names => format!("{}({})", finding.reason, names.join(",")),
+        });
+        each.collect::<Vec<_>>().join(" ")
+    };
+    match judge(facts, plan) {
+        Verdict::Ready(Request::AsPlanned) => "ready".to_owned(),
+        Verdict::Ready(Request::ByImage(image)) => format!("ready by {image}"),
+        Verdict::Blocked(findings) => format!("blocked {}", listed(&findings)),
+        Verdict::Unknown(findings) => format!("unknown {}", listed(&findings)),
+    }
+}
+
+#[test]
+fn a_cluster_that_is_well_and_offers_the_version_is_ready() {
+    assert_eq!(told(&well(), &plan()), "ready");
+    let by_image = offering(Offer::Recommended {
+        image: "image".to_owned(),
+    });
+    assert_eq!(told(&by_image, &plan()), "ready by image");
+}
+
+#[test]
+fn a_fact_that_is_missing_is_unknown_and_one_that_is_forbidden_blocks() {
+    let pending = Missing::Pending;
+    let take: [fn(&mut Facts, &Missing); 5] = [
+        |facts, why| facts.current = Err(why.clone()),
+        |facts, why| facts.channel = Err(why.clone()),
+        |facts, why| facts.health = Err(why.clone()),
+        |facts, why| facts.offer = Err(why.clone()),
+        |facts, why| facts.gates = Err(why.clone()),
+    ];
+    for one in take {
+        for (why, expected) in [
+            (&pending, "unknown PreflightPending"),
+            (
+                &Missing::Unsupported("old".to_owned()),
+                "unknown PreflightUnsupported",
+            ),
+            (
+                &Missing::Forbidden("get".to_owned()),
+                "blocked PreflightForbidden",
+            ),
+        ] {
+            let mut facts = well();
+            one(&mut facts, why);
+            assert_eq!(told(&facts, &plan()), expected);
+        }
+    }
+    let mut without_pools = well();
+    without_pools.pools = Err(pending);
+    assert_eq!(told(&without_pools, &plan()), "ready");
+    let with_pools = PlannedUpdate {
+        with_pools: true,
+        ..plan()
+    };
+    assert_eq!(told(&without_pools, &with_pools), "unknown PreflightPending");
+    for kind in ["progressing", "failing", "retrieved"] {
+        let facts = changed(|health| match kind {
+            "progressing" => health.progressing = None,
+            "failing" => health.failing = None,
+            _ => health.retrieved = None,
+        });
+        assert_eq!(told(&facts, &plan()), "unknown PreflightPending", "{kind}");
+    }
+}
+
+#[test]
+fn a_condition_that_is_neither_true_nor_false_is_unknown() {
+    for status in [ConditionStatus::Unknown, ConditionStatus::Unset] {
+        let facts = changed(|health| health.failing = Some(condition("Failing", status)));
+        assert_eq!(told(&facts, &plan()), "unknown PreflightPending");
+        let facts = changed(|health| health.upgradeable = Some(condition("Upgradeable", status)));
+        assert_eq!(told(&facts, &plan()), "unknown PreflightPending");
+    }
+}
+
+#[test]
+fn an_unhealthy_cluster_is_blocked_unless_the_author_does_not_insist() {
+    let (yes, no) = (ConditionStatus::True, ConditionStatus::False);
+    let facts = |name: &str| {
+        changed(|health| match name {
+            "Failing" => health.failing = Some(condition("Failing", yes)),
+            "Progressing" => health.progressing = Some(condition("Progressing", yes)),
+            _ => health.retrieved = Some(condition("RetrievedUpdates", no)),
+        })
+    };
+    for (name, reason) in [
+        ("Failing", "Failing"),
+        ("Progressing", "Updating"),
+        ("CannotRetrieveUpdates", "UpdatesNotRetrieved"),
+    ] {
+        assert_eq!(told(&facts(name), &plan()), format!("blocked {reason}"));
+        let ignoring = PlannedUpdate {
+            ignore: set(&[name]),
+            ..plan()
+        };
+        assert_eq!(told(&facts(name), &ignoring), "ready");
+        let other = PlannedUpdate {
+            ignore: set(&[reason, "Other"]),
+            ..plan()
+        };
+        let expected = if name == reason {
+            "ready".to_owned()
+        } else {
+            format!("blocked {reason}")
+        };
+        assert_eq!(told(&facts(name), &other), expected);
+    }
+}
+
+#[test]
+fn a_newer_cluster_is_blocked_and_one_that_runs_the_target_is_ready() {
+    let runs = |version: &str| Facts {
+        current: Ok(version.to_owned()),
+        ..offering(Offer::NotListed)
+    };
+    assert_eq!(told(&runs("4.20.4"), &plan()), "ready");
+    assert_eq!(
+        told(&runs("4.20.5"), &plan()),
+        "blocked NewerThanTarget NotOffered"
+    );
+    let allowed = PlannedUpdate {
+        allow_downgrade: true,
+        ..plan()
+    };
+    assert_eq!(told(&runs("4.20.5"), &allowed), "blocked NotOffered");
+    let mut back = runs("4.20.4");
+    back.health.as_mut().unwrap().progressing = Some(condition("Progressing", ConditionStatus::True));
+    assert_eq!(
+        told(&back, &plan()),
+        "blocked NotOffered Updating",
+        "its update is still running"
+    );
+}
+
+#[test]
+fn an_update_in_another_channel_is_not_judged_by_the_updates_of_this_one() {
+    let mut facts = offering(Offer::NotListed);
+    facts.channel = Ok("stable-4.19".to_owned());
+    assert_eq!(told(&facts, &plan()), "unknown ChannelDiffers");
+    let keeping = PlannedUpdate {
+        channel: String::new(),
+        ..plan()
+    };
+    assert_eq!(told(&facts, &keeping), "blocked NotOffered");
+    assert_eq!(told(&offering(Offer::Ambiguous), &plan()), "blocked NotOffered");
+}
+
+#[test]
+fn every_risk_that_applies_must_be_accepted_by_name() {
+    let facts = with_risks(&[("Leak", Some(true)), ("Slow", Some(false)), ("Odd", None)]);
+    let by_image = "ready by quay.io/release@sha256:1";
+    for (accepted, unknown_too, expected) in [
+        (&[][..], false, "blocked RiskNotAccepted(Leak) RiskUnknown(Odd)"),
+        (&["Odd"][..], false, "blocked RiskNotAccepted(Leak)"),
+        (&["Slow", "Other"][..], true, "blocked RiskNotAccepted(Leak)"),
+        (&["Leak"][..], false, "unknown RiskUnknown(Odd)"),
+        (&["Leak"][..], true, by_image),
+        (&["Leak", "Odd"][..], false, by_image),
+    ] {
+        let plan = PlannedUpdate {
+            accepted_risks: set(accepted),
+            accept_unknown_risks: unknown_too,
+            ..plan()
+        };
+        assert_eq!(told(&facts, &plan), expected, "{accepted:?}");
+    }
+    let contradicting = with_risks(&[("Leak", Some(false)), ("Slow", Some(false))]);
+    assert_eq!(told(&contradicting, &plan()), "unknown RiskUnknown(Leak,Slow)");
+    assert_eq!(told(&with_risks(&[]), &plan()), "unknown RiskUnknown");
+    let without_image = offering(Offer::Conditional {
+        image: String::new(),
+        risks: Vec::new(),
+    });
+    assert_eq!(told(&without_image, &plan()), "blocked NotOffered RiskUnknown");
+}
+
+#[test]
+fn gates_and_upgradeable_block_another_minor_version_only() {
+    let gated = with_gates(&["ack-4.19-a", "ack-4.19-b"]);
+    assert_eq!(
+        told(&gated, &plan()),
+        "blocked AdminAckRequired(ack-4.19-a,ack-4.19-b)"
+    );
+    let some = PlannedUpdate {
+        acks: set(&["ack-4.19-a", "ack-4.20-c"]),
+        ..plan()
+    };
+    assert_eq!(told(&gated, &some), "blocked AdminAckRequired(ack-4.19-b)");
+    let all = PlannedUpdate {
+        acks: set(&["ack-4.19-a", "ack-4.19-b"]),
+        ..plan()
+    };
+    assert_eq!(told(&gated, &all), "ready");
+    let patch = PlannedUpdate {
+        version: "4.19.21".to_owned(),
+        ..plan()
+    };
+    assert_eq!(told(&gated, &patch), "ready");
+
+    let stuck = |reason: &str, by_overrides: bool| {
+        let mut condition = condition("Upgradeable", ConditionStatus::False);
+        condition.reason = reason.to_owned();
+        changed(|health| {
+            health.upgradeable = Some(condition);
+            health.blocks_patch_updates = by_overrides;
+        })
+    };
+    assert_eq!(
+        told(&stuck("PoolUpdating", false), &plan()),
+        "blocked NotUpgradeable"
+    );
+    assert_eq!(told(&stuck("PoolUpdating", false), &patch), "ready");
+    assert_eq!(
+        told(&stuck("ClusterVersionOverridesSet", true), &patch),
+        "blocked NotUpgradeable"
+    );
+    let mut asking = stuck("AdminAckRequired", false);
+    assert_eq!(
+        told(&asking, &plan()),
+        "unknown PreflightPending",
+        "no gate explains it"
+    );
+    asking.gates = gated.gates;
+    assert_eq!(told(&asking, &all), "ready", "the gates are known by name");
+}
+
+#[test]
+fn pools_count_only_where_the_upgrade_waits_for_them() {
+    let pool = |name: &str, state| WorkerPool {
+        name: name.to_owned(),
+        state,
+    };
+    let pools = vec![
+        pool("a", PoolState::Updated),
+        pool("b", PoolState::Degraded),
+        pool("c", PoolState::Paused),
+        pool("d", PoolState::Updating),
+        pool("e", PoolState::Paused),
+    ];
+    let facts = Facts {
+        pools: Ok(pools),
+        ..well()
+    };
+    assert_eq!(told(&facts, &plan()), "ready");
+    let waiting = PlannedUpdate {
+        with_pools: true,
+        ..plan()
+    };
+    assert_eq!(told(&facts, &waiting), "blocked PoolDegraded(b) PoolPaused(c,e)");
+}
+
+#[test]
+fn a_request_by_image_is_not_checked_against_the_updates() {
+    let mut facts = offering(Offer::NotListed);
+    facts.channel = Ok("other".to_owned());
+    facts.health.as_mut().unwrap().retrieved = Some(condition("RetrievedUpdates", ConditionStatus::False));
+    let by_image = PlannedUpdate {
+        image: "quay.io/other@sha256:2".to_owned(),
+        ..plan()
+    };
+    assert_eq!(told(&facts, &by_image), "ready");
+    let only_image = PlannedUpdate {
+        version: String::new(),
+        ..by_image
+    };
+    assert_eq!(told(&facts, &only_image), "ready");
+    let gated = with_gates(&["ack-4.19-a"]);
+    assert_eq!(
+        told(&gated, &only_image),
+        "blocked AdminAckRequired(ack-4.19-a)",
+        "it may be another minor version"
+    );
+}
+
+#[test]
+fn nothing_is_ready_of_which_nothing_is_known() {
+    for why in [Missing::Pending, Missing::Unsupported("old".to_owned())] {
+        let verdict = judge(&Facts::missing(&why), &plan());
+        assert!(matches!(verdict, Verdict::Unknown(_)), "{verdict:?}");
+    }
+}
