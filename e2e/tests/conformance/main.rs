@@ -10,7 +10,7 @@ mod pair;
 
 use anyhow::{Result, bail};
 
-use crate::cases::{Case, conditions, deletion, failures, feedback, strategies};
+use crate::cases::{Case, conditions, deletion, failures, feedback, preflight, strategies};
 use crate::pair::Pair;
 
 /// One test, because an API server costs more time than all works together.
@@ -26,6 +26,7 @@ async fn the_same_works_give_the_same_status_and_objects_by_the_real_agent_and_b
         feedback::all(),
         conditions::all(),
         failures::all(),
+        preflight::all()?,
     ]
     .into_iter()
     .flatten()

@@ -1,5 +1,7 @@
 #![allow(clippy::needless_pass_by_value)] // `json!` makes values to give away
 
+mod preflight;
+
 use serde_json::{Value, json};
 
 use super::{ConditionRule, aggregate, evaluate};

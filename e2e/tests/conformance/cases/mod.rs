@@ -4,6 +4,7 @@ pub mod conditions;
 pub mod deletion;
 pub mod failures;
 pub mod feedback;
+pub mod preflight;
 pub mod strategies;
 
 use serde_json::{Value, json};

@@ -1,0 +1,262 @@
+//! What a cluster is asked before its update, as rules for a work agent, and how the answers are read.
+//!
+//! Rules and readers stand side by side, so that the two cannot differ. The rules are `JSONPaths`, which every agent knows, and CEL
+//! expressions, whose text becomes the message of a condition. Nothing that they export moves by itself: no clock, and lists in a
+//! fixed order, because each change is a write to the hub. All texts that are read come from the cluster, so they are limited.
+
+use std::collections::BTreeSet;
+
+use super::facts::{Fact, Gate, Missing, Offer, OfferedRisk};
+use crate::version;
+
+/// First line of an offer.
+const OFFER: &str = "offer/1";
+/// First line of a list of keys.
+const KEYS: &str = "keys/1";
+/// Maximum number of risks of one version that count.
+const MAX_RISKS: usize = 64;
+/// Maximum length of the text of a risk or a gate, in characters.
+const MAX_TEXT: usize = 300;
+/// How many keys a cluster reports; the language of the rules cannot sort.
+const MAX_KEYS: usize = 4;
+
+/// A condition rule of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Type of the condition.
+    pub condition: &'static str,
+    /// CEL expression of its message.
+    pub message: String,
+}
+
+/// Name and JSONPath of each value of the ClusterVersion that is read in addition to [`crate::feedback::RULES`].
+#[must_use]
+pub fn paths(target: &str) -> Vec<(&'static str, String)> {
+    let listed = format!(r#".status.availableUpdates[?(@.version=="{target}")].image"#);
+    let conditional = format!(r#".status.conditionalUpdates[?(@.release.version=="{target}")]"#);
+    vec![
+        ("channel", ".spec.channel".to_owned()),
+        (
+            "progressing",
+            r#".status.conditions[?(@.type=="Progressing")].status"#.to_owned(),
+        ),
+        ("targetImage", listed),
+        ("targetRisksImage", format!("{conditional}.release.image")),
+        (
+            "targetRecommended",
+            format!(r#"{conditional}.conditions[?(@.type=="Recommended")].status"#),
+        ),
+    ]
+}
+
+/// The rule of the ClusterVersion: what it offers of the target.
+///
+/// A risk applies if its text is in the message of condition Recommended, as the cluster-version operator writes it
+/// (`docs/design/cvo.md#recommended-condition`).
+#[must_use]
+pub fn offer_rule(target: &str) -> Rule {
+    let message = format!(
+        r#"(["{OFFER}"]
+ + (has(object.status.availableUpdates) && object.status.availableUpdates != null
+    ? object.status.availableUpdates.filter(u, u.version == "{target}").map(u, "listed " + u.image) : [])
+ + (has(object.status.conditionalUpdates) && object.status.conditionalUpdates != null
+    ? object.status.conditionalUpdates.filter(c, c.release.version == "{target}").map(c,
+        "update " + (has(c.conditions) && c.conditions != null
+            ? c.conditions.filter(k, k.type == "Recommended").map(k, k.status).join("") : "") + " " + c.release.image
+        + "\n" + c.risks.map(r, "risk "
+            + (!has(c.conditions) || c.conditions == null ? "U"
+                : c.conditions.exists(k, k.type == "Recommended" && (k.message.contains("update risk " + r.name + " ")
+                    || k.message.contains("Exposure to " + r.name + " is unknown"))) ? "U"
+                : c.conditions.exists(k, k.type == "Recommended" && k.message.contains(r.message + " " + r.url)) ? "T" : "F")
+            + " " + r.name + " " + [r.message.replace("\n", " ")].map(m, m.size() > {MAX_TEXT} ? m.substring(0, {MAX_TEXT}) : m)[0]).join("\n")) : [])
+).join("\n")"#
+    );
+    Rule {
+        condition: "UpgradeOffer",
+        message: one_line(&message),
+    }
+}
+
+/// The rule of `ConfigMap` admin-gates: the gates of an update to `target`, with their texts. `None` if the target is not a version,
+/// so that it is not known which gates belong to it.
+#[must_use]
+pub fn gates_rule(target: &str) -> Option<Rule> {
+    let text = format!(
+        r#"[string(object.data[k]).replace("\n", " ")].map(m, m.size() > {MAX_TEXT} ? m.substring(0, {MAX_TEXT}) : m)[0]"#
+    );
+    keys_rule("UpgradeGates", target, "true", &format!(r#"k + " " + {text}"#))
+}
+
+/// The rule of `ConfigMap` admin-acks: the acknowledged gates of an update to `target`.
+#[must_use]
+pub fn acks_rule(target: &str) -> Option<Rule> {
+    keys_rule("UpgradeAcks", target, r#"object.data[k] == "true""#, "k")
+}
+
+/// Up to [`MAX_KEYS`] keys of a `ConfigMap` in their order, of the release lines before that of the target.
+fn keys_rule(condition: &'static str, target: &str, counts: &str, line: &str) -> Option<Rule> {
+    let prefix = gate_prefix(target)?;
+    let message = format!(
+        r#"(["{KEYS}"] + (has(object.data) && object.data != null
+  ? [object.data.map(k, k).filter(k, k.startsWith("{prefix}") && {counts})].map(l,
+      (l.size() > 0 ? [l.min()] : [])
+      + (l.size() > 1 ? [l.filter(k, k > l.min()).min()] : [])
+      + (l.size() > 2 ? [l.filter(k, k > l.filter(j, j > l.min()).min()).min()] : [])
+      + (l.size() > 3 ? [l.max()] : [])).map(l, l.map(k, "key " + {line}))[0]
+    + (object.data.map(k, k).filter(k, k.startsWith("{prefix}") && {counts}).size() > {MAX_KEYS} ? ["more"] : [])
+  : [])).join("\n")"#
+    );
+    Some(Rule {
+        condition,
+        message: one_line(&message),
+    })
+}
+
+/// What the gates of an update to another minor version begin with. Before a new major version it may be any minor version.
+fn gate_prefix(target: &str) -> Option<String> {
+    let target = version::parse(target)?;
+    Some(match (target.major(), target.minor().checked_sub(1)) {
+        (major, Some(minor)) => format!("ack-{major}.{minor}-"),
+        (major, None) => format!("ack-{}.", major.checked_sub(1)?),
+    })
+}
+
+/// The text of an expression on one line.
+fn one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.join(" ")
+}
+
+/// Reads the message of [`offer_rule`].
+///
+/// # Errors
+/// It is not a message of the rule.
+pub fn read_offer(message: &str) -> Fact<Offer> {
+    let mut lines = message.lines();
+    if lines.next() != Some(OFFER) {
+        return Err(unreadable("UpgradeOffer", message));
+    }
+    let (mut listed, mut updates, mut risks) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for line in lines {
+        let mut words = line.splitn(2, ' ');
+        match (words.next(), words.next()) {
+            (Some("listed"), Some(image)) if !image.is_empty() => {
+                listed.insert(image);
+            }
+            (Some("update"), Some(rest)) => updates.push(rest.split_once(' ').unwrap_or((rest, ""))),
+            (Some("risk"), Some(rest)) => risks.extend(read_risk(rest).filter(|_| risks.len() < MAX_RISKS)),
+            _ => return Err(unreadable("UpgradeOffer", message)),
+        }
+    }
+    Ok(match (listed.len(), updates.as_slice()) {
+        (0, []) => Offer::NotListed,
+        (1, []) => Offer::Recommended { image: String::new() },
+        (_, [(status, image)]) if listed.iter().all(|one| one == image) => {
+            if *status == "True" {
+                // The cluster finds a version only in the list of available updates.
+                let image = if listed.is_empty() { *image } else { "" };
+                Offer::Recommended {
+                    image: image.to_owned(),
+                }
+            } else {
+                Offer::Conditional {
+                    image: (*image).to_owned(),
+                    risks,
+                }
+            }
+        }
+        _ => Offer::Ambiguous,
+    })
+}
+
+fn read_risk(line: &str) -> Option<OfferedRisk> {
+    let mut words = line.splitn(3, ' ');
+    let applies = match words.next()? {
+        "T" => Some(true),
+        "F" => Some(false),
+        _ => None,
+    };
+    Some(OfferedRisk {
+        name: words.next()?.to_owned(),
+        message: words.next().unwrap_or_default().chars().take(MAX_TEXT).collect(),
+        applies,
+    })
+}
+
+/// Reads what an agent that knows no CEL tells by [`paths`]: whether the version is offered, but not which of its risks apply.
+#[must_use]
+pub fn offer_by_paths(
+    image: Option<&str>,
+    risks_image: Option<&str>,
+    recommended: Option<&str>,
+) -> Option<Offer> {
+    match (image, risks_image, recommended) {
+        (Some(_), None, None) => Some(Offer::Recommended { image: String::new() }),
+        (listed, Some(image), Some("True")) => Some(Offer::Recommended {
+            image: if listed.is_some() {
+                String::new()
+            } else {
+                image.to_owned()
+            },
+        }),
+        (_, Some(image), _) => Some(Offer::Conditional {
+            image: image.to_owned(),
+            risks: Vec::new(),
+        }),
+        // A path that fails looks like one without a result.
+        _ => None,
+    }
+}
+
+/// Reads the messages of [`gates_rule`] and [`acks_rule`]: the gates that are not acknowledged. Without `acks` nothing is
+/// acknowledged.
+///
+/// # Errors
+/// One of them is not a message of its rule, or there are more keys than can be reported.
+pub fn read_gates(gates: &str, acks: Option<&str>) -> Fact<Vec<Gate>> {
+    let acks: BTreeSet<String> = match acks {
+        Some(message) => read_keys("UpgradeAcks", message)?
+            .into_iter()
+            .map(|gate| gate.key)
+            .collect(),
+        None => BTreeSet::new(),
+    };
+    let gates = read_keys("UpgradeGates", gates)?;
+    Ok(gates
+        .into_iter()
+        .filter(|gate| !acks.contains(&gate.key))
+        .collect())
+}
+
+fn read_keys(rule: &str, message: &str) -> Fact<Vec<Gate>> {
+    let mut lines = message.lines();
+    if lines.next() != Some(KEYS) {
+        return Err(unreadable(rule, message));
+    }
+    let mut found = Vec::new();
+    for line in lines {
+        let key = line.strip_prefix("key ").ok_or_else(|| {
+            if line == "more" {
+                Missing::Unsupported(format!(
+                    "The cluster has more than {MAX_KEYS} gates, which is more than it can report"
+                ))
+            } else {
+                unreadable(rule, message)
+            }
+        })?;
+        let (key, text) = key.split_once(' ').unwrap_or((key, ""));
+        found.push(Gate {
+            key: key.to_owned(),
+            text: text.chars().take(MAX_TEXT).collect(),
+        });
+    }
+    Ok(found)
+}
+
+fn unreadable(rule: &str, message: &str) -> Missing {
+    let text: String = message.chars().take(MAX_TEXT).collect();
+    Missing::Unsupported(format!("The answer to {rule} cannot be read: {text}"))
+}
+
+#[cfg(test)]
+mod tests;

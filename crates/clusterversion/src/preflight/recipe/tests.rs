@@ -1,0 +1,133 @@
+use super::*;
+
+fn risk(name: &str, applies: Option<bool>) -> OfferedRisk {
+    OfferedRisk {
+        name: name.to_owned(),
+        message: "It leaks.".to_owned(),
+        applies,
+    }
+}
+
+#[test]
+fn an_offer_is_read_from_its_lines() {
+    let image = |image: &str| image.to_owned();
+    for (lines, expected) in [
+        (&[][..], Offer::NotListed),
+        (&["listed a"][..], Offer::Recommended { image: image("") }),
+        (&["listed a", "listed b"][..], Offer::Ambiguous),
+        (
+            &["update True a", "risk F Leak It leaks."][..],
+            Offer::Recommended { image: image("a") },
+        ),
+        (
+            &["listed a", "update True a"][..],
+            Offer::Recommended { image: image("") },
+        ),
+        (&["listed b", "update True a"][..], Offer::Ambiguous),
+        (&["update False a", "update False b"][..], Offer::Ambiguous),
+        (
+            &[
+                "update False a",
+                "risk T Leak It leaks.",
+                "risk U Odd It leaks.",
+                "risk F No It leaks.",
+            ][..],
+            Offer::Conditional {
+                image: image("a"),
+                risks: vec![
+                    risk("Leak", Some(true)),
+                    risk("Odd", None),
+                    risk("No", Some(false)),
+                ],
+            },
+        ),
+        (
+            &["update  a"][..],
+            Offer::Conditional {
+                image: image("a"),
+                risks: Vec::new(),
+            },
+        ),
+    ] {
+        let message = [&["offer/1"], lines].concat().join("\n");
+        assert_eq!(read_offer(&message), Ok(expected), "{message}");
+    }
+}
+
+#[test]
+fn what_is_no_answer_is_never_an_offer_and_no_list_of_gates() {
+    for message in ["", "no such key: status", "keys/1", "offer/1\nhello", "offer/2"] {
+        assert!(read_offer(message).is_err(), "{message}");
+    }
+    for message in [
+        "",
+        "no such key: data",
+        "offer/1",
+        "keys/1\nhello",
+        "keys/1\nkey ack-4.19-a\nmore",
+    ] {
+        assert!(read_gates(message, None).is_err(), "{message}");
+        assert!(read_gates("keys/1", Some(message)).is_err(), "{message}");
+    }
+}
+
+#[test]
+fn gates_that_are_acknowledged_do_not_count() {
+    let gates = "keys/1\nkey ack-4.19-a An API goes.\nkey ack-4.19-b Two.";
+    let keys = |acks| -> Vec<String> {
+        let gates = read_gates(gates, acks).unwrap();
+        gates
+            .into_iter()
+            .map(|gate| format!("{}: {}", gate.key, gate.text))
+            .collect()
+    };
+    assert_eq!(keys(None), ["ack-4.19-a: An API goes.", "ack-4.19-b: Two."]);
+    assert_eq!(keys(Some("keys/1\nkey ack-4.19-a")), ["ack-4.19-b: Two."]);
+    assert_eq!(keys(Some("keys/1")).len(), 2);
+}
+
+#[test]
+fn a_huge_answer_is_cut() {
+    let risks: Vec<String> = (0..1000)
+        .map(|number| format!("risk T R{number} {}", "x".repeat(2000)))
+        .collect();
+    let message = format!("offer/1\nupdate False a\n{}", risks.join("\n"));
+    let Ok(Offer::Conditional { risks, .. }) = read_offer(&message) else {
+        unreachable!()
+    };
+    assert_eq!(risks.len(), MAX_RISKS);
+    assert!(risks.iter().all(|risk| risk.message.len() == MAX_TEXT));
+    let Err(Missing::Unsupported(text)) = read_offer(&"x".repeat(100_000)) else {
+        unreachable!()
+    };
+    assert!(text.len() < 400);
+}
+
+#[test]
+fn only_the_gates_of_the_release_line_before_the_target_are_asked_for() {
+    assert_eq!(gate_prefix("4.20.4").as_deref(), Some("ack-4.19-"));
+    assert_eq!(gate_prefix("5.0.1").as_deref(), Some("ack-4."));
+    assert_eq!(gate_prefix("nonsense"), None);
+    assert_eq!(gates_rule(""), None);
+}
+
+#[test]
+fn an_agent_without_cel_tells_whether_the_version_is_offered_and_no_risk() {
+    let of = |listed, risky, recommended| offer_by_paths(listed, risky, recommended);
+    let recommended = |image: &str| {
+        Some(Offer::Recommended {
+            image: image.to_owned(),
+        })
+    };
+    assert_eq!(of(Some("a"), None, None), recommended(""));
+    assert_eq!(of(Some("a"), Some("a"), Some("True")), recommended(""));
+    assert_eq!(of(None, Some("a"), Some("True")), recommended("a"));
+    let risky = Some(Offer::Conditional {
+        image: "a".to_owned(),
+        risks: Vec::new(),
+    });
+    for status in [Some("False"), Some("Unknown"), None] {
+        assert_eq!(of(None, Some("a"), status), risky);
+    }
+    assert_eq!(of(None, None, None), None);
+}

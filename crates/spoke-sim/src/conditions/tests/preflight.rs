@@ -1,0 +1,145 @@
+//! What clusters are asked before an update, on recorded objects: the answers by rule are what the whole object says.
+
+use clusterversion::preflight::Offer;
+use clusterversion::preflight::recipe::{Rule, acks_rule, gates_rule, offer_rule, read_gates, read_offer};
+use clusterversion::types::read_documents;
+use repository::data;
+use serde_json::{Value, json};
+
+use super::{Status, verdict};
+
+/// The answer to a rule.
+fn answer(object: &Value, rule: &Rule) -> String {
+    let rule = json!({
+        "condition": rule.condition, "type": "CEL", "celExpressions": ["true"], "messageExpression": rule.message,
+    });
+    let (status, _, message) = verdict(object, rule).unwrap();
+    assert_eq!(status, Status::True, "{message}");
+    message
+}
+
+/// The files of a directory.
+fn texts(directory: &std::path::Path) -> Vec<String> {
+    let files = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+}
+
+/// Compares the answer on every listed version with the whole object. Returns how many have risks.
+fn offers_are_told(texts: &[String]) -> usize {
+    let mut with_risks = 0;
+    let objects = texts.iter().flat_map(|text| read_documents(text).unwrap());
+    for object in objects {
+        let whole = serde_json::to_value(&object).unwrap();
+        let status = &object.status;
+        let conditional = status.conditional_updates.iter().map(|update| &update.release);
+        let listed = status.available_updates.iter().chain(conditional);
+        for version in listed.map(|release| release.version.as_str()).chain(["9.9.9"]) {
+            let told = read_offer(&answer(&whole, &offer_rule(version))).unwrap();
+            assert_eq!(told, shortened(Offer::of(&object, version)), "{version}");
+            with_risks += usize::from(matches!(told, Offer::Conditional { .. }));
+        }
+    }
+    with_risks
+}
+
+/// The offer with the texts of its risks as they are told.
+fn shortened(mut offer: Offer) -> Offer {
+    if let Offer::Conditional { risks, .. } = &mut offer {
+        for risk in risks {
+            risk.message = risk.message.replace('\n', " ").chars().take(300).collect();
+        }
+    }
+    offer
+}
+
+#[test]
+fn an_offer_by_rule_is_the_offer_of_the_whole_object() {
+    let samples = texts(&data::sample("clusterversions"));
+    assert_eq!(offers_are_told(&samples), 4);
+}
+
+#[test]
+fn an_offer_by_rule_is_the_offer_of_the_whole_real_object() {
+    let Some(directory) = data::directory("clusterversions") else {
+        return;
+    };
+    let with_risks = offers_are_told(&texts(&directory));
+    assert!(with_risks > 50, "{with_risks}");
+}
+
+#[test]
+fn lists_that_are_null_or_missing_offer_nothing_and_an_object_without_status_gives_no_answer() {
+    let rule = offer_rule("4.20.4");
+    for status in [
+        json!({}),
+        json!({"availableUpdates": null, "conditionalUpdates": null}),
+    ] {
+        assert_eq!(
+            read_offer(&answer(&json!({"status": status}), &rule)),
+            Ok(Offer::NotListed)
+        );
+    }
+    let (_, _, message) = verdict(
+        &json!({}),
+        json!({"condition": "X", "type": "CEL", "celExpressions": ["true"], "messageExpression": rule.message}),
+    )
+    .unwrap();
+    assert!(read_offer(&message).is_err(), "{message}");
+}
+
+#[test]
+fn gates_of_the_line_before_the_target_are_told_in_order_with_their_texts() {
+    let told = |gates: Value, acks: Value| {
+        let gates = answer(&gates, &gates_rule("4.20.4").unwrap());
+        let acks = answer(&acks, &acks_rule("4.20.4").unwrap());
+        let found = read_gates(&gates, Some(&acks)).map_err(|why| format!("{why:?}"))?;
+        let lines = found.iter().map(|gate| format!("{}: {}", gate.key, gate.text));
+        Ok::<_, String>(lines.collect::<Vec<_>>().join("; "))
+    };
+    let none = json!({});
+    let data = |keys: &[&str], value: &str| {
+        let keys = keys.iter().map(|key| ((*key).to_owned(), json!(value)));
+        json!({"data": keys.collect::<serde_json::Map<_, _>>()})
+    };
+    let gates = data(
+        &[
+            "ack-4.19-d",
+            "ack-4.19-b",
+            "ack-4.18-x",
+            "ack-4.19-a",
+            "ack-4.19-c",
+        ],
+        "One\nTwo",
+    );
+    for data in [none.clone(), json!({"data": null}), json!({"data": {}})] {
+        assert_eq!(told(data, none.clone()), Ok(String::new()));
+    }
+    assert_eq!(
+        told(gates.clone(), none.clone()).unwrap(),
+        "ack-4.19-a: One Two; ack-4.19-b: One Two; ack-4.19-c: One Two; ack-4.19-d: One Two"
+    );
+    let acks = data(&["ack-4.19-b", "ack-4.19-d", "ack-4.8-x"], "true");
+    assert_eq!(
+        told(gates.clone(), acks).unwrap(),
+        "ack-4.19-a: One Two; ack-4.19-c: One Two"
+    );
+    assert_eq!(
+        told(data(&["ack-4.19-a"], "One"), data(&["ack-4.19-a"], "false")).unwrap(),
+        "ack-4.19-a: One",
+        "only true acknowledges"
+    );
+    let five = data(
+        &[
+            "ack-4.19-a",
+            "ack-4.19-b",
+            "ack-4.19-c",
+            "ack-4.19-d",
+            "ack-4.19-e",
+        ],
+        "One",
+    );
+    assert!(told(five, none).is_err(), "one of them is not told");
+}
