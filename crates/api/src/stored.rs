@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::lenient::capture;
-use crate::report::ReportRow;
+use crate::report::{ReportRow, ReportStep, Stage};
 
 /// The rows of a report.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,8 @@ pub struct Unreadable {
     pub cluster: Option<String>,
     /// Time at which the cluster entered its phase, if it can be read.
     pub since: Option<DateTime<Utc>>,
+    /// The stages that have begun and not ended, as far as that can be read.
+    pub open: Vec<(Stage, DateTime<Utc>)>,
     /// Why the row cannot be read.
     pub error: String,
 }
@@ -95,8 +97,21 @@ fn read_row(text: &str) -> Result<ReportRow, Unreadable> {
     Err(Unreadable {
         cluster: name.filter(|name| !name.is_empty()),
         since: field("since").and_then(|text| serde_json::from_str(text).ok()),
+        open: open_stages(field("steps").unwrap_or_default()),
         error: describe(&error, &fields),
     })
+}
+
+/// The stages that have begun and not ended, of the steps of a row that can be read.
+fn open_stages(steps: &str) -> Vec<(Stage, DateTime<Utc>)> {
+    let steps: Vec<Box<RawValue>> = serde_json::from_str(steps).unwrap_or_default();
+    let steps = steps
+        .iter()
+        .filter_map(|step| serde_json::from_str::<ReportStep>(step.get()).ok());
+    steps
+        .filter(|step| step.finished_at.is_none())
+        .map(|step| (step.name, step.started_at))
+        .collect()
 }
 
 /// The error without its position, which does not help a reader. An unknown phase is named, because it shows which

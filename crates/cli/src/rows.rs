@@ -105,6 +105,7 @@ fn named(text: Box<RawValue>) -> Result<ReportRow, Unreadable> {
         Ok(row) => Err(Unreadable {
             cluster: None,
             since: Some(row.since),
+            open: Vec::new(),
             error: "field cluster is no name of a ManagedCluster".to_owned(),
         }),
         Err(unreadable) => Err(Unreadable {

@@ -338,7 +338,9 @@ async fn carry_out_while_leading(
 ) -> (WriteResult, Load) {
     let ended = leadership.subscribe().get().term().map(lease::Term::ended);
     let invalidated = context.freshness.invalidated();
-    let may_write = leadership.is_leader() && context.freshness.is_open();
+    let may_write = leadership.is_leader()
+        && context.freshness.is_open()
+        && context.with(|state| state.is_asked_for(job));
     let Some(ended) = ended.filter(|_| may_write) else {
         return (WriteResult::NotLeading, Load::Unknown);
     };

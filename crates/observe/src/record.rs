@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::names::report_name;
 use api::report::{Phase, ReportRow, Stage};
-use api::stored::StoredRow;
+use api::stored::{StoredRow, Unreadable};
 use api::text::cut;
 use api::views::Report;
 use chrono::{DateTime, Utc};
@@ -109,7 +109,8 @@ impl HubRows {
             let name = report_name(upgrade, shard + 1);
             if report.rows.error.is_some() {
                 rows.is_incomplete = true;
-                let record = unreadable_record(&format!("the rows of report {name} are not a list"), None);
+                let record =
+                    unreadable_record(&format!("the rows of report {name} are not a list"), None, &[]);
                 rows.put(&format!("{name}/rows"), HubRow::unreadable(record));
             }
             for (at, row) in report.rows.rows.iter().enumerate() {
@@ -139,8 +140,9 @@ impl HubRows {
                     self.put(cluster, HubRow::of(read));
                 }
             }
-            Err((error, since)) => {
-                self.put(cluster, HubRow::unreadable(unreadable_record(&error, since)));
+            Err(what) => {
+                let record = unreadable_record(&what.error, what.since, &what.open);
+                self.put(cluster, HubRow::unreadable(record));
             }
         }
     }
@@ -164,18 +166,25 @@ impl HubRow {
     }
 }
 
-/// The row, or why it cannot be read and since when its cluster has its phase.
-fn readable(row: &StoredRow) -> Result<&ReportRow, (String, Option<DateTime<Utc>>)> {
+/// The row, or what is known of it if it cannot be read.
+fn readable(row: &StoredRow) -> Result<&ReportRow, Unreadable> {
     match &row.row {
-        // The controller never writes such a row; it only uses it as a placeholder.
-        Ok(read) if is_stand_in(read) => Err((STAND_IN.to_owned(), Some(read.since))),
+        Ok(read) if is_stand_in(read) => Err(unreadable_stand_in(read)),
         Ok(read) => Ok(read),
-        Err(unreadable) => Err((unreadable.error.clone(), unreadable.since)),
+        Err(unreadable) => Err(unreadable.clone()),
     }
 }
 
-/// The error of a row for which [`is_stand_in`] is true.
-pub const STAND_IN: &str = "its reason is never written by a controller";
+/// What is known of a row that looks like a placeholder. The controller never writes such a row.
+#[must_use]
+pub fn unreadable_stand_in(row: &ReportRow) -> Unreadable {
+    Unreadable {
+        cluster: Some(row.cluster.clone()),
+        since: Some(row.since),
+        open: Vec::new(),
+        error: "its reason is never written by a controller".to_owned(),
+    }
+}
 
 /// True for a row that looks like the placeholder for an unreadable one.
 #[must_use]
@@ -183,9 +192,18 @@ pub fn is_stand_in(row: &ReportRow) -> bool {
     row.reason == Reason::UnreadableRecord.as_str() && row.revision.is_empty()
 }
 
-/// The placeholder for the record of a row that cannot be read. It blocks its cluster.
+/// The placeholder for the record of a row that cannot be read. It blocks its cluster. Of its stages it has those that are open
+/// according to the row.
 #[must_use]
-pub fn unreadable_record(error: &str, since: Option<DateTime<Utc>>) -> Record {
+pub fn unreadable_record(
+    error: &str,
+    since: Option<DateTime<Utc>>,
+    open: &[(Stage, DateTime<Utc>)],
+) -> Record {
+    let mut stages = [None; 5];
+    for (stage, started) in open {
+        stages[stage.index()] = Some(StepRecord::started(*started));
+    }
     Record {
         attempt: Attempt {
             revision: Arc::from(""),
@@ -200,7 +218,7 @@ pub fn unreadable_record(error: &str, since: Option<DateTime<Utc>>) -> Record {
             cut(error, 120)
         )),
         since: since.unwrap_or_default(),
-        stages: [None; 5],
+        stages,
         from_version: Arc::from(""),
         unreadable: true,
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use ahash::AHashMap;
 use api::ReportRow;
+use api::report::Stage;
 use api::stored::{StoredRow, StoredRows};
 use chrono::{DateTime, Utc};
 use observe::record::{is_stand_in, to_record, unreadable_record};
@@ -35,6 +36,7 @@ impl Rows {
             let row = stand_in(
                 &format!("the rows of report {} are not a list", self.report_name(shard)),
                 None,
+                &[],
                 shard,
             );
             tracing::error!(report = self.report_name(shard), error, "a report cannot be read");
@@ -113,7 +115,7 @@ impl Rows {
             .iter()
             .find_map(|kept| Some((kept.shard, kept.unreadable()?)));
         if let Some((shard, what)) = unreadable {
-            let row = stand_in(&what.error, what.since, shard);
+            let row = stand_in(&what.error, what.since, &what.open, shard);
             self.by_cluster.insert(Arc::clone(name), row);
             return;
         }
@@ -209,8 +211,8 @@ impl Rows {
 }
 
 /// A placeholder for a row that cannot be read.
-fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
-    let record = Arc::new(unreadable_record(error, since));
+fn stand_in(error: &str, since: Option<DateTime<Utc>>, open: &[(Stage, DateTime<Utc>)], shard: usize) -> Row {
+    let record = Arc::new(unreadable_record(error, since, open));
     Row {
         record: Arc::clone(&record),
         written: Some(record),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use api::report::{ReportRow, ReportSummary};
 use api::stored::{StoredRow, Unreadable};
-use observe::record::{STAND_IN, is_stand_in};
+use observe::record::{is_stand_in, unreadable_stand_in};
 use rollout::Record;
 
 use super::row::{ReportLine, Row, to_row, to_stored_row};
@@ -252,12 +252,7 @@ impl Kept {
     pub(super) fn unreadable(&self) -> Option<Unreadable> {
         match &self.row.row {
             Err(unreadable) => Some(unreadable.clone()),
-            // The controller never writes such a row; it only uses it as a placeholder.
-            Ok(row) if is_stand_in(row) => Some(Unreadable {
-                cluster: Some(row.cluster.clone()),
-                since: Some(row.since),
-                error: STAND_IN.to_owned(),
-            }),
+            Ok(row) if is_stand_in(row) => Some(unreadable_stand_in(row)),
             Ok(_) => None,
         }
     }

@@ -1,6 +1,7 @@
 //! What this process keeps in memory: the shared context, one entry per upgrade, waits after failed writes,
 //! and the schedule of passes. All of it can be rebuilt from the hub.
 
+pub mod asked_for;
 pub mod backoff;
 pub mod context;
 pub mod freshness;

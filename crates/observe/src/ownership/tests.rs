@@ -404,7 +404,7 @@ fn an_upgrade_at_work_holds_its_cluster_whatever_its_age() {
 /// A leader of the release that wrote the row may go on.
 #[test]
 fn an_upgrade_whose_row_cannot_be_read_holds_its_cluster_whatever_its_age() {
-    let unreadable = || unreadable_record("phase \"Advancing\" is unknown", None);
+    let unreadable = || unreadable_record("phase \"Advancing\" is unknown", None, &[]);
     for created in [OLD, NEW] {
         for step in [None, Some(Step::Platform)] {
             let hold = rival(created, unreadable(), step).0;

@@ -4,7 +4,7 @@ use super::operations::is_start;
 use super::records::{is_past_pre_action, is_release_unwritten};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Busy, Cluster, ClusterState, Counts, Limit, Phase, Record, Selection, Step, StepStatus, StepWork,
+    Busy, Cluster, ClusterState, Counts, Limit, Phase, Record, Selection, Stage, Step, StepStatus, StepWork,
 };
 
 /// True when a write that takes a slot is in progress, or when an earlier one may have been carried out or may still
@@ -67,8 +67,9 @@ impl Checker<'_> {
                         || rows.any(|row| row.phase.holds_slot());
                 };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
+                let works = &case.cluster.works[..Step::PostAction.index()];
                 let unknown = state.record.unreadable
-                    && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
+                    && (works.iter().any(may_run) || is_open_by_row(works, &state.record));
                 let unreleased = case.cluster.record.is_none() && case.cluster.slot_in_doubt;
                 let unread = matches!(state.record.phase, Phase::Pending | Phase::Blocked)
                     && case.cluster.works[..Step::PostAction.index()].contains(&StepWork::Unconfirmed);
@@ -205,4 +206,11 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// True when the row of a cluster without works, though unreadable, says that a step is open that holds a slot.
+fn is_open_by_row(works: &[StepWork], record: &Record) -> bool {
+    let mut stages = [Stage::PreAction, Stage::Platform, Stage::Operators].into_iter();
+    works.iter().all(|work| *work == StepWork::Absent)
+        && stages.any(|stage| record.stage(stage).is_some_and(|open| open.finished.is_none()))
 }

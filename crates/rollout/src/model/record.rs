@@ -95,7 +95,7 @@ pub struct Record {
     /// Version before the upgrade, if known.
     pub from_version: Arc<str>,
     /// True when the record stands for a row that cannot be read. Its attempt is unknown, so nothing may be done
-    /// for its cluster. Such a record is never written.
+    /// for its cluster. Such a record is never written. Of its stages it has those that the row says to be open.
     pub unreadable: bool,
 }
 

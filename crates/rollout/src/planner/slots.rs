@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Busy, Cluster, Hold, Phase, Policy, Reason, Selection, Step};
+use crate::model::{Busy, Cluster, Hold, Phase, Policy, Reason, Selection, Step, StepWork};
 use crate::planner::cluster::{Evaluation, NextStep};
 use crate::planner::takeover::superseded;
 
@@ -45,8 +45,17 @@ pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
         return cluster.slot_in_doubt || cluster.awaits_start() || rows.any(|row| row.phase.holds_slot());
     }
     let unknown = || {
-        let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
-        evaluation.record.unreadable && steps.any(|step| cluster.step_work(step).may_run())
+        let steps = [Step::PreAction, Step::Platform, Step::Operators];
+        let is_absent = |step: &Step| *cluster.step_work(*step) == StepWork::Absent;
+        // Without a work that tells more, a step that the row says to be open may still run on the cluster.
+        let is_open = || {
+            let mut open = steps
+                .iter()
+                .filter_map(|step| evaluation.record.stage((*step).into()));
+            steps.iter().all(is_absent) && open.any(|stage| stage.finished.is_none())
+        };
+        let may_run = || steps.iter().any(|step| cluster.step_work(*step).may_run());
+        evaluation.record.unreadable && (may_run() || is_open())
     };
     // It was dropped and is back, and the hub may still have its row.
     let is_unreleased = cluster.record.is_none() && cluster.slot_in_doubt;

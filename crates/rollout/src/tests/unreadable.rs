@@ -76,6 +76,43 @@ fn a_cluster_whose_record_cannot_be_read_holds_a_slot_while_a_work_of_it_or_the_
     }
 }
 
+/// A newer release may have written a phase that this one does not know, and somebody deleted the work.
+#[test]
+fn a_cluster_without_works_holds_a_slot_while_its_row_says_that_a_step_is_open() {
+    let failed = || work(0).failed();
+    for (fleet, holds) in [
+        (fleet().cluster("c1").record(unreadable()), false),
+        (
+            fleet()
+                .cluster("c1")
+                .record(unreadable().stage(Stage::Platform, 0)),
+            true,
+        ),
+        (
+            fleet()
+                .cluster("c1")
+                .record(unreadable().stage(Stage::PostAction, 0)),
+            false,
+        ),
+        (
+            fleet()
+                .cluster("c1")
+                .record(unreadable().stage(Stage::Platform, 0))
+                .work(Step::Platform, failed()),
+            false,
+        ),
+    ] {
+        let plan = planned(10, policy().max_concurrency(1), fleet.cluster("c2"));
+        assert_eq!(plan.summary.in_flight, usize::from(holds));
+        assert_eq!(
+            plan.operations.len(),
+            usize::from(!holds),
+            "{:?}",
+            plan.operations
+        );
+    }
+}
+
 #[test]
 fn a_write_without_a_response_is_read_also_where_the_record_cannot_be_read() {
     let fleet = fleet()
