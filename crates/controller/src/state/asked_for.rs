@@ -21,14 +21,12 @@ impl State {
         else {
             return false;
         };
-        match &entry.spec {
-            Ok(spec) => Arc::ptr_eq(spec, &params.spec),
-            // Nothing starts by an invalid spec, and clusters in flight continue by the last valid one.
-            Err(_) => {
-                let is_start = entry.running.get(cluster).is_some_and(|writes| writes.starting);
-                !is_start && entry.is_in_force(&params.spec)
-            }
+        if let Ok(spec) = &entry.spec {
+            return Arc::ptr_eq(spec, &params.spec);
         }
+        // Nothing starts by an invalid spec, and clusters in flight continue by the last valid one.
+        let is_start = entry.running.get(cluster).is_some_and(|writes| writes.starting);
+        !is_start && entry.is_in_force(&params.spec)
     }
 }
 

@@ -229,6 +229,9 @@ impl ClusterEvaluator<'_> {
                 return;
             }
         }
+        if self.is_barred_later(step) {
+            return;
+        }
         // A cluster that waited for the slot that it holds by such a work would wait for ever.
         let unread = self.cluster.unread_step().or_else(|| self.cluster.former_step());
         if !self.way_is_free(unread.unwrap_or(step)) {
@@ -242,6 +245,23 @@ impl ClusterEvaluator<'_> {
             return;
         }
         self.out.next = NextStep::Start(step);
+    }
+
+    /// True when a work of somebody else is in the way of a later step. The cluster would be blocked in the middle of its upgrade, and
+    /// that work may be an update that is running.
+    fn is_barred_later(&mut self, step: Step) -> bool {
+        let mut later = [Step::Platform, Step::Operators].into_iter();
+        let barred = later.find(|later| {
+            let work = self.cluster.step_work(*later);
+            let is_in_the_way = matches!(work, StepWork::Foreign { retry_at } if self.now < *retry_at);
+            is_in_the_way && *later > step && self.policy.wants(*later)
+        });
+        let Some(later) = barred else { return false };
+        if let StepWork::Foreign { retry_at } = self.cluster.step_work(later) {
+            self.wake_at(*retry_at);
+        }
+        self.keep_blocker(later);
+        true
     }
 
     /// False when a work of the same name must be removed first; the reason is set then.

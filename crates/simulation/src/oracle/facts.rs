@@ -159,6 +159,8 @@ pub(super) struct Upgrade {
     pub records: BTreeMap<String, Record>,
     /// When rows were removed that said that a cluster was under way, or a cluster that held a slot was lost.
     pub dropped: BTreeMap<String, Duration>,
+    /// The records of clusters whose rows are gone, and since when.
+    pub removed: BTreeMap<String, (Record, Duration)>,
     /// The clusters of each report.
     pub reports: BTreeMap<String, BTreeSet<String>>,
     /// Every cluster that was ever selected.

@@ -9,7 +9,7 @@ use api::names::{
 use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{After, Cluster, Facts, Generation, Upgrade};
+use super::facts::{After, Cluster, Facts, Generation, Record, Upgrade};
 use super::fields::{Version, label, text, version};
 use super::row::Row;
 use super::rule::Rule;
@@ -368,13 +368,20 @@ impl Facts {
         });
     }
 
-    /// Whether a cluster of an upgrade waits, by its row, for another upgrade that has it under way. That one ends or fails by
-    /// time, without a human, and then the cluster goes on, or a condition says why it does not.
+    /// Whether a cluster of an upgrade waits, by its row, for another upgrade that has it under way, in its soak or in its
+    /// post-action. That one ends or fails by time, without a human, and then the cluster goes on, or a condition says why it does
+    /// not.
     pub(super) fn waits_for_another(&self, uid: &str) -> bool {
         let waits = |row: &Row| row.phase == "Blocked" && row.reason == "Conflict";
+        let is_ending = |other: &Upgrade, cluster: &str| {
+            let row = other.records.get(cluster).and_then(Record::row);
+            row.is_some_and(|row| matches!(row.phase.as_str(), "Soaking" | "PostAction"))
+        };
+        let has_it =
+            |other: &Upgrade, cluster: &str| other.has_under_way(cluster) || is_ending(other, cluster);
         let is_at_work = |cluster: &str| {
             let mut others = self.upgrades.iter().filter(|(other, _)| *other != uid);
-            others.any(|(_, other)| !other.is_gone && !other.is_held && other.has_under_way(cluster))
+            others.any(|(_, other)| !other.is_gone && !other.is_held && has_it(other, cluster))
         };
         let records = self.upgrades.get(uid).map(|upgrade| &upgrade.records);
         let mut records = records.into_iter().flatten();

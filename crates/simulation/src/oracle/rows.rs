@@ -167,6 +167,7 @@ impl Upgrade {
         if record.is_edited || record.row().is_some_and(|row| !has_ended(row)) {
             self.finished.remove(name);
         }
+        self.removed.insert(name.to_owned(), (record, now));
     }
 }
 

@@ -139,7 +139,10 @@ impl Facts {
         }
         let missing = CONDITIONS.iter().find(|name| !now.contains_key(**name));
         // A time has whole seconds, and a status may flip twice in one: the last status was sent then.
-        let is_recent = |time: &str| parse_rfc3339(time).is_some_and(|time| wall(told) <= time + tolerance);
+        // It may have been computed earlier: while the hub refuses requests, it waits for its turn.
+        let has_waited = told <= self.disturbed + QUEUED;
+        let is_recent =
+            |time: &str| has_waited || parse_rfc3339(time).is_some_and(|time| wall(told) <= time + tolerance);
         let is_wrong = |(status, time): &(String, String), (new, at): &(String, String)| {
             if new == status {
                 at != time
@@ -211,7 +214,14 @@ impl Facts {
             row.is_some_and(|row| upgrade.has_ended(name, row, sent))
                 || again.any(|told| is_anew(told) || is_asked_again(told))
         };
-        let open = upgrade.records.iter().filter(is_open).map(|(name, _)| name);
+        let removed = upgrade.removed.iter().filter(|(_, (_, at))| sent <= *at + UNTOLD);
+        let removed = removed.map(|(name, (record, _))| (name, record));
+        let open = upgrade
+            .records
+            .iter()
+            .chain(removed)
+            .filter(is_open)
+            .map(|(name, _)| name);
         let dropped = upgrade.dropped.iter();
         let dropped = dropped
             .filter(|(_, at)| sent <= **at + UNTOLD)
@@ -219,25 +229,27 @@ impl Facts {
         open.chain(dropped).collect()
     }
 
-    /// Clusters that an edit has just queued again after they had ended their updates, so that another one may have started, and
-    /// before any row told of that start. Whoever starts anew finds it by the work, so they count again until their rows are of
-    /// the edit.
-    fn holders_by_work<'a>(&self, uid: &str, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
+    /// Clusters that an edit has just queued again before any row told of their start. They may have ended their updates, so that
+    /// another one may have started. Whoever starts anew finds them by their works, so they count until their rows are of the edit.
+    fn holders_by_work<'a>(&'a self, uid: &str, upgrade: &Upgrade, sent: Duration) -> Vec<&'a String> {
         if !upgrade.is_edited(|at| at <= sent && sent <= at + QUEUED) {
             return Vec::new();
         }
-        let is_untold = |name: &str, work: &Running| {
-            let record = upgrade.records.get(name);
+        let is_untold = |work: &Running| {
+            let record = upgrade.records.get(&work.cluster);
             let row = record.and_then(|record| record.row_for(&work.revision));
             let row = row.filter(|row| row.revision == work.revision && row.retry == work.retry);
             row.is_none_or(|row| matches!(row.phase.as_str(), "Pending" | "Blocked" | "PreActionDegraded"))
         };
-        let is_open = |name: &str| {
-            let mut works = self.works.values().filter(|work| !work.goes_on);
-            works.any(|work| work.owner == uid && work.cluster == name && is_untold(name, work))
+        let has_ended = |work: &Running| {
+            upgrade
+                .finished
+                .get(&work.cluster)
+                .is_some_and(|ended| *ended <= sent)
         };
-        let ended = upgrade.finished.iter().filter(|(_, ended)| **ended <= sent);
-        ended.map(|(name, _)| name).filter(|name| is_open(name)).collect()
+        let works = self.works.values().filter(|work| work.owner == uid);
+        let counted = works.filter(|work| is_untold(work) && (work.goes_on || has_ended(work)));
+        counted.map(|work| &work.cluster).collect()
     }
 
     /// Clusters whose updates have ended by what agents reported, and that whoever sent the status had to count: their rows said
