@@ -200,6 +200,7 @@ impl ClusterEvaluator<'_> {
             self.clean_up_finished();
             return;
         }
+        let record = Arc::clone(&self.out.record);
         if attempts::is_frozen(self.cluster, &self.out.record) && !self.serves_policy() {
             self.wait_for_answer();
         } else if self.serves_policy() {
@@ -208,6 +209,10 @@ impl ClusterEvaluator<'_> {
             self.finish_old_revision();
         }
         if self.leaving {
+            // It ends with its selection. So nothing that could not begin fails by its time.
+            if self.out.record.phase.is_started() {
+                self.out.record = record;
+            }
             // A blocker of its next step no longer concerns the cluster.
             let phase = match self.out.record.phase {
                 Phase::Blocked => Phase::Pending,
@@ -387,8 +392,13 @@ impl ClusterEvaluator<'_> {
     /// in a new attempt that step's work would count as a leftover, which holds no slot.
     fn queue_again(&mut self) {
         if self.cluster.awaits_start() && self.out.record.phase != Phase::Failed {
-            self.wait_for_answer();
-            return;
+            // That answer may never come. When the time of the step is over, the cluster is queued all the same.
+            let step = running_step(self.out.record.phase);
+            let step = step.filter(|step| !self.out.record.succeeded((*step).into()));
+            if step.is_none_or(|step| self.clock_without_work(step).is_some()) {
+                self.wait_for_answer();
+                return;
+            }
         }
         let record = Record::clone(&self.out.record);
         let queued = attempts::queued_again(self.cluster, record, self.policy, self.now);

@@ -80,7 +80,7 @@ impl ClusterEvaluator<'_> {
     /// however long the hub rejects the row. Nor does the clock of any step begin while nothing is asked of the cluster
     /// because it is leaving: it may come back minutes later, when another leader finds its row. The same holds while an
     /// earlier write keeps the step's own from being sent.
-    fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
+    pub(crate) fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
         let now = self.now;
         let has_begun = self.out.record.stage(step.into()).is_some();
         let is_announced = attempts::is_announced(self.cluster, &self.out.record);

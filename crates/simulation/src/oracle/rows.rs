@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::clocks::wall;
 use super::facts::{Cluster, DEAF, Facts, Record, Upgrade};
-use super::fields::{Version, label, text};
+use super::fields::{Version, label, text, version};
 use super::memory::Told;
 use super::row::{Row, steps};
 use super::rule::Rule;
@@ -172,6 +172,13 @@ impl Upgrade {
 }
 
 impl Cluster {
+    /// Whether its claim showed a version newer than this one between two times.
+    fn was_newer(&self, version: Version, since: Duration, until: Duration) -> bool {
+        let next = self.versions.iter().skip(1).map(|(at, _)| *at);
+        let mut claims = self.versions.iter().zip(next.chain([Duration::MAX]));
+        claims.any(|((from, claim), to)| *claim > version && *from <= until && since < to)
+    }
+
     /// Whether its claim showed a version after a time, and then something else.
     fn has_shown(&self, version: Version, after: DateTime<Utc>) -> bool {
         let mut changes = self.versions.windows(2);
@@ -430,11 +437,22 @@ impl Facts {
         let goes_on = self.is_known_to_go_on(owner, name, row);
         let is_over = self.is_over_by_work(owner, name, row);
         let falls_back = by_controller && self.falls_back(owner, name, row);
+        let told = self
+            .record(owner, name)
+            .map_or(Duration::ZERO, |record| record.sent());
+        let was_newer = self
+            .clusters
+            .get(name)
+            .is_some_and(|cluster| version(&row.to).is_some_and(|to| cluster.was_newer(to, told, sent)));
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };
         let record = upgrade.records.entry(name.to_owned()).or_default();
         let is_renamed = record.row().is_some_and(|was| was.to != row.to);
+        // It was blocked then if somebody had deleted its work. The row that said so may not have been written.
+        if was_newer {
+            record.blocked = Some((sent, row.attempt()));
+        }
         // A cluster that was away may begin anew. One that falls back may wait for the same attempt again when it is back.
         let told = record.phases.last();
         let is_former = told.is_none_or(|told| told.is_from_before(changed));
@@ -469,17 +487,7 @@ impl Facts {
         if is_edited && !by_controller {
             upgrade.release(name);
         }
-        // The cluster may have been registered anew since. And if its claim has shown the new version since, an older claim
-        // tells that somebody has taken the cluster back.
-        let finished = row
-            .step("Platform")
-            .and_then(|step| parse_rfc3339(&step.finished));
-        let cluster = self.cluster(name);
-        let is_proof = |(_, to): &(Version, Version)| {
-            finished.is_some_and(|finished| finished > wall(changed) && !cluster.has_shown(*to, finished))
-        };
-        let update = row.update().filter(|update| !is_edited && is_proof(update));
-        cluster.prove(owner, now, update);
+        self.note_proof(owner, name, row, (changed, is_edited));
         if by_controller {
             self.announced(owner, name, row);
             self.check(Rule::Rows, found.is_none(), || {
@@ -494,6 +502,22 @@ impl Facts {
                 self.judge_version(name, row, is_renamed);
             }
         }
+    }
+
+    /// Notes the version that a row proves.
+    fn note_proof(&mut self, owner: &str, name: &str, row: &Row, (changed, is_edited): (Duration, bool)) {
+        let now = self.now;
+        // The cluster may have been registered anew since. And if its claim has shown the new version since, an older claim
+        // tells that somebody has taken the cluster back.
+        let finished = row
+            .step("Platform")
+            .and_then(|step| parse_rfc3339(&step.finished));
+        let cluster = self.cluster(name);
+        let is_proof = |(_, to): &(Version, Version)| {
+            finished.is_some_and(|finished| finished > wall(changed) && !cluster.has_shown(*to, finished))
+        };
+        let update = row.update().filter(|update| !is_edited && is_proof(update));
+        cluster.prove(owner, now, update);
     }
 }
 

@@ -471,7 +471,9 @@ impl Facts {
             .clusters
             .get(&work.cluster)
             .is_some_and(|cluster| cluster.is_there);
-        let record = upgrade.records.get(&work.cluster);
+        // The row may be gone since.
+        let removed = upgrade.removed.get(&work.cluster).filter(|(_, at)| sent <= *at);
+        let record = removed.map_or_else(|| upgrade.records.get(&work.cluster), |(record, _)| Some(record));
         let phase = record.map_or("", |record| record.phase_at(sent)).to_owned();
         let is_edited = record.is_some_and(|record| record.is_edited);
         // What fails in its post-action has ended its update.
