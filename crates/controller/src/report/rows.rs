@@ -15,7 +15,8 @@ use rollout::{ClusterState, Plan, Policy, Record};
 
 use super::row::Row;
 use super::shard::{
-    Copy, Kept, Outdated, Refusals, Refused, ReportShard, ShardWrite, StoredReport, is_overtaken, slot_below,
+    Copy, Kept, Outdated, Refusals, Refused, ReportShard, ShardWrite, StoredReport, announcement,
+    is_overtaken, slot_below,
 };
 
 /// Records by cluster, and their shards.
@@ -214,9 +215,9 @@ impl Rows {
     }
 
     /// Handles that the hub's copy of a shard is not what we wrote. It is written again, and until then its rows are those
-    /// that the hub holds. If they are not known, a cluster that held a slot by its last row still does. For a cluster that
-    /// has no row there, the one that a lower shard may still have counts. A row that goes back to an earlier record when the
-    /// shard is written again counts as that record already, if it holds a slot.
+    /// that the hub holds. If they are not known, a cluster that held a slot by its last row still does, and of any other row only
+    /// the attempt counts. For a cluster that has no row there, the one that a lower shard may still have counts. A row that goes
+    /// back to an earlier record when the shard is written again counts as that record already, if it holds a slot.
     fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
         self.is_disowned = true;
         self.shards[shard].changed.get_or_insert(now);
@@ -226,11 +227,13 @@ impl Rows {
             if is_overtaken(&self.outdated, cluster, shard) {
                 continue;
             }
+            let before = row.written.take().filter(|_| held.is_none());
             let known = match &held {
                 Some(held) => held.get(&**cluster).map(|held| Arc::new(to_record(held))),
-                None => row.written.take().filter(|written| written.phase.holds_slot()),
+                None => before.clone().filter(|written| written.phase.holds_slot()),
             };
-            row.written = known.or_else(|| slot_below(&self.outdated, &self.shards, cluster, shard));
+            let known = known.or_else(|| slot_below(&self.outdated, &self.shards, cluster, shard));
+            row.written = known.or_else(|| before.as_deref().map(announcement));
         }
         if let Some(held) = &held {
             self.note_overtaken(shard, held, now);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use api::report::{ReportRow, ReportSummary};
 use api::stored::{StoredRow, Unreadable};
 use observe::record::{is_stand_in, unreadable_stand_in};
-use rollout::Record;
+use rollout::{Phase, Reason, Record};
 
 use super::row::{ReportLine, Row, to_row, to_stored_row};
 
@@ -289,4 +289,18 @@ pub(super) fn slot_below(
 pub(super) fn is_overtaken(outdated: &Outdated, cluster: &str, shard: usize) -> bool {
     let shards = outdated.get(cluster).and_then(BTreeMap::last_key_value);
     shards.is_some_and(|(last, _)| *last > shard)
+}
+
+/// What counts of a written record while nobody knows what the hub holds: its attempt, so that no other one begins before its row
+/// is written, and nothing that has happened in it.
+pub(super) fn announcement(written: &Record) -> Arc<Record> {
+    Arc::new(Record {
+        phase: Phase::Pending,
+        reason: Reason::None,
+        other_reason: None,
+        refused_step: None,
+        message: Arc::from(""),
+        stages: [None; 5],
+        ..written.clone()
+    })
 }

@@ -113,7 +113,7 @@ pub fn read(work: &ManifestWork, step: Step, target: &Target<'_>, now: DateTime<
     let seen = WorkStatusView {
         work,
         status,
-        generation: work.metadata.generation.unwrap_or_default(),
+        generation: asked_in(work),
     };
     let mut reading = match step {
         Step::Platform => platform::read(&seen, target),
@@ -122,6 +122,13 @@ pub fn read(work: &ManifestWork, step: Step, target: &Target<'_>, now: DateTime<
     };
     reading.applied = seen.is_true("Applied");
     reading
+}
+
+/// The generation in which a work got what it asks for now. A deletion counts as one more, and changes nothing of that: what was
+/// reported before stays true, and an agent that is away may never process the deletion.
+fn asked_in(work: &ManifestWork) -> i64 {
+    let deletion = i64::from(work.metadata.deletion_timestamp.is_some());
+    work.metadata.generation.unwrap_or_default() - deletion
 }
 
 /// A status with the generation of its work.

@@ -194,6 +194,22 @@ fn feedback_of_an_earlier_generation_decides_nothing() {
     }
 }
 
+/// The agent may be away, and the hub counts the deletion as a change.
+#[test]
+fn what_was_reported_before_somebody_deleted_the_work_still_counts() {
+    let reading = |generation: i64, seen: i64| {
+        let done = cluster_version(&json!({ "version": "4.12.0", "state": "Completed" }));
+        let conditions = json!([{ "type": "Applied", "status": "True", "observedGeneration": seen }]);
+        let mut work = work(&json!({}), &status(&conditions, &json!([done])));
+        work.metadata.generation = Some(generation);
+        work.metadata.deletion_timestamp = Some(api::time::from_chrono(DateTime::UNIX_EPOCH));
+        read_at(&work, Step::Platform, &TARGET).status
+    };
+    assert_eq!(reading(3, 2), StepStatus::Succeeded);
+    assert_eq!(reading(3, 3), StepStatus::Succeeded);
+    assert_eq!(reading(3, 1), StepStatus::NotYet, "it was changed before that");
+}
+
 #[test]
 fn a_platform_work_is_judged_by_the_target_it_records() {
     let own = json!({ ANNOTATION_TARGET_VERSION: "4.11.9" });

@@ -330,9 +330,10 @@ impl Index {
         is_known
     }
 
-    /// Handles that a cluster is no longer registered. What is kept of its deleted works is removed, because a cluster that
-    /// is registered anew begins anew. The others were probably deleted, too, although the watch has not reported it yet.
-    fn forget_evidence(&mut self, cluster: &str) {
+    /// Handles that a cluster is no longer registered, or has no namespace any more. What is kept of its deleted works is removed,
+    /// because a cluster that is back begins anew. The others were probably deleted, too, although the watch has not reported it
+    /// yet.
+    pub fn forget_evidence(&mut self, cluster: &str) {
         if let Some(by_step) = self.works.get_mut(cluster) {
             for cell in by_step.iter_mut() {
                 cell.take_if(|view| view.work.vanished);

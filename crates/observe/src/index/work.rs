@@ -50,7 +50,7 @@ pub struct WorkView {
     pub deletion_requested: bool,
     /// Number of the last list that had started when this view was received.
     pub listing: u64,
-    /// The cluster was registered anew since this object was seen on the hub.
+    /// The cluster was registered anew, or had no namespace, since this object was seen on the hub.
     pub unconfirmed: bool,
 }
 

@@ -60,10 +60,16 @@ impl Upgrade {
     }
 
     /// Whether operators are still to come when agents report the end of an update. A retry does not repeat those that had
-    /// succeeded before, as its row says.
+    /// succeeded before, as its row says. Nothing more comes of an attempt that is not the one for which the cluster waits by its
+    /// row: the work was on its way when that row was written, and is removed before the cluster starts.
     pub(super) fn lacks_operators(&self, (_, cluster, _, revision, retry): &Key, at: Duration) -> bool {
         let row = self.records.get(cluster).and_then(Record::row);
-        let row = row.filter(|row| row.revision == *revision && row.retry == *retry);
+        let is_of_it = |row: &&Row| row.revision == *revision && row.retry == *retry;
+        let waits = |row: &Row| matches!(row.phase.as_str(), "Pending" | "Blocked");
+        if row.is_some_and(|row| waits(row) && !is_of_it(&row)) {
+            return false;
+        }
+        let row = row.filter(is_of_it);
         let have_succeeded = row.is_some_and(|row| {
             let recorded = row.step(word(Step::Operators));
             let is_told = recorded.is_some_and(|step| step.outcome == "Succeeded");
@@ -209,15 +215,16 @@ impl Facts {
         }
     }
 
-    /// Whether a row says that an attempt is under way whose end the hub's own work shows. If the cluster was lost since that end
-    /// and is back, it is taken for the same one: its work is about to be read, which shows that it holds no slot.
+    /// Whether a row says that an attempt is under way whose end the hub's own work shows, also if the row was sent before that
+    /// end. If the cluster was lost since that end and is back, it is taken for the same one: its work is about to be read, which
+    /// shows that it holds no slot.
     pub(super) fn is_over_by_work(&self, owner: &str, cluster: &str, row: &Row) -> bool {
         let sent = self.sent();
         let Some(upgrade) = self.upgrades.get(owner).filter(|_| row.is_under_way()) else {
             return false;
         };
         let end = upgrade.last_end(cluster, row, sent);
-        let Some(end) = end.filter(|end| end.retry == row.retry && end.first <= sent) else {
+        let Some(end) = end.filter(|end| end.retry == row.retry) else {
             return false;
         };
         let name = upgrade.last_step(row, sent).work_name(cluster);

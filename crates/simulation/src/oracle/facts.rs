@@ -144,10 +144,14 @@ pub(super) struct Upgrade {
     pub acknowledged: Vec<(Duration, i64)>,
     /// Clusters under way, and since when.
     pub flights: BTreeMap<String, Duration>,
+    /// Clusters under way by a creation of a former leader alone, and when that came.
+    pub strays: BTreeMap<String, Duration>,
     /// Clusters without works that go on because their rows say that they are under way, and since when they are.
     pub suspended: BTreeMap<String, Duration>,
     /// Clusters whose updates agents have reported as ended, and since when.
     pub finished: BTreeMap<String, Duration>,
+    /// When somebody else last took such an end back.
+    pub taken_back: BTreeMap<String, Duration>,
     /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on with that
     /// attempt (revision and retry) or not.
     pub doubtful: BTreeMap<String, (String, String)>,

@@ -298,7 +298,8 @@ impl Facts {
     pub(super) fn selects(&self, upgrade: &Upgrade, name: &str) -> bool {
         let selected = |cluster: &Cluster| {
             let by_name = upgrade.selectors.last();
-            by_name.is_some_and(|names| names.contains(cluster.called(name))) || self.decided.contains(name)
+            let is_decided = !upgrade.placement.is_empty() && self.decided.contains(name);
+            by_name.is_some_and(|names| names.contains(cluster.called(name))) || is_decided
         };
         !self.is_unbound && self.clusters.get(name).is_some_and(selected)
     }
@@ -430,3 +431,6 @@ impl Upgrade {
             })
     }
 }
+
+#[cfg(test)]
+mod tests;

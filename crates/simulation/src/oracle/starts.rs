@@ -52,6 +52,15 @@ fn has_updated(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
     is_reported && platform.is_some_and(|step| step.outcome == "Succeeded")
 }
 
+impl Record {
+    /// Whether its row said at a time that the cluster is under way, and has said nothing else since, until another time.
+    fn holds_slot_between(&self, since: Duration, until: Duration) -> bool {
+        let later = self.phases.iter();
+        let mut later = later.filter(|told| since < told.since && told.since <= until);
+        holds_slot(self.phase_at(since)) && later.all(|told| holds_slot(&told.phase))
+    }
+}
+
 impl Upgrade {
     /// Clusters that hold slots when a start is sent, and at each time since at which another one began, those included that do
     /// so by their rows alone. What such a row has given back since is free for whoever begins after that.
@@ -72,11 +81,9 @@ impl Upgrade {
         let lost = *self.dropped.get(cluster)?;
         let record = self.records.get(cluster)?;
         let row = record.row().filter(|row| !row.is_newer)?;
-        let later = record.phases.iter();
-        let mut later = later.filter(|told| lost < told.since && told.since <= sent);
-        let is_held = holds_slot(record.phase_at(lost)) && later.all(|told| holds_slot(&told.phase));
         let has_ended = self.end_since(cluster, row, lost, sent).is_some();
-        (is_held && !has_ended && !self.finished.contains_key(cluster)).then_some(lost)
+        (record.holds_slot_between(lost, sent) && !has_ended && !self.finished.contains_key(cluster))
+            .then_some(lost)
     }
 
     /// Whether nothing else has started since a time at which a cluster may have released its slot.
@@ -85,10 +92,24 @@ impl Upgrade {
         others.all(|(_, started)| *started < since)
     }
 
-    /// Whether a cluster that goes on has kept its slot, although its update had ended.
-    fn has_kept_slot(&self, cluster: &str) -> bool {
-        let ended = self.finished.get(cluster);
-        ended.is_some_and(|since| self.is_first_since(cluster, *since))
+    /// Whether a cluster that goes on has kept its slot, although its update had ended: nothing else has started since. Or somebody
+    /// else has taken that end back before any row told of it, and the row has said ever since that the cluster is under way.
+    /// Whoever leads knows of no end then.
+    fn has_kept_slot(&self, cluster: &str, sent: Duration) -> bool {
+        let Some(ended) = self.finished.get(cluster) else {
+            return false;
+        };
+        let is_taken_back = self.taken_back.get(cluster).is_some_and(|at| ended < at);
+        let record = self.records.get(cluster).filter(|_| is_taken_back);
+        let goes_on = record.is_some_and(|record| record.holds_slot_between(*ended, sent));
+        goes_on || self.is_first_since(cluster, *ended)
+    }
+
+    /// Whether a cluster is under way by a creation of a former leader that came so late that whoever sent a start may not have
+    /// heard of it. That one has a free slot for each cluster of which it has.
+    fn is_unheard_stray(&self, cluster: &str, sent: Duration) -> bool {
+        let came = self.strays.get(cluster);
+        came.is_some_and(|came| sent < *came + DEAF && self.flights.contains_key(cluster))
     }
 
     /// When the controller deleted the pre-action of a cluster that goes on: it was back before it was dropped. Whoever had
@@ -128,6 +149,7 @@ impl Facts {
                 || self.is_unaccounted(upgrade, name)
                 || self.is_back_since(upgrade, name, sent)
                 || self.may_seem_gone(upgrade, name, sent)
+                || upgrade.is_unheard_stray(name, sent)
                 || upgrade.waits_anew(name)
                 || upgrade.needs_no_operators(name, &work.revision, sent);
             !is_edited(name) && !is_none
@@ -295,7 +317,7 @@ impl Facts {
             || upgrade.has_former_row(name)
             || upgrade.suspended.contains_key(name)
             || upgrade.kept_by_row(name, sent).is_some()
-            || upgrade.has_kept_slot(name);
+            || upgrade.has_kept_slot(name, sent);
         goes_on(upgrade, work, sent) && (is_back || has_slot)
     }
 
@@ -304,11 +326,16 @@ impl Facts {
         let (now, sent) = (self.now, self.sent());
         let cluster = self.clusters.get(&work.cluster);
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
+        let is_stray = self.is_of_former_leader();
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
             // Whoever goes on has kept its slot all the time.
             let lost = upgrade.kept_by_row(&work.cluster, sent);
             let withdrawn = upgrade.withdrawn_at(work);
             let suspended = upgrade.suspended.remove(&work.cluster);
+            upgrade.strays.remove(&work.cluster);
+            if is_stray && suspended.or(lost).is_none() {
+                upgrade.strays.insert(work.cluster.clone(), now);
+            }
             let finished = upgrade.finished.remove(&work.cluster);
             let since = suspended.or(finished).or(lost).or(withdrawn).unwrap_or(now);
             upgrade.doubtful.remove(&work.cluster);

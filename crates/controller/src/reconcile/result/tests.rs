@@ -553,6 +553,7 @@ fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
 }
 
 mod forbidden;
+mod namespace;
 mod status;
 mod unsettled;
 

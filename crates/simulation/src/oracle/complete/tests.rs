@@ -1,4 +1,6 @@
 use super::*;
+use crate::actor::{Role, Sender};
+use crate::oracle::facts::Generation;
 
 /// The end of a step whose work was created at 00:05:28 and names this start.
 fn end(started: &str) -> End {
@@ -101,4 +103,57 @@ fn a_row_that_is_back_at_an_earlier_attempt_is_judged_by_the_version_that_its_ro
         !may_return(("Soaking", "4.14.12"), "r0", &[]),
         "it has run nothing"
     );
+}
+
+/// The row was sent at 40 s, and the end was reported at 50 s.
+#[test]
+fn a_late_row_is_over_if_the_work_shows_the_end_that_was_reported_since() {
+    let is_over = |change: &dyn Fn(&mut Facts, &mut Running)| {
+        let mut facts = Facts {
+            now: Duration::from_mins(1),
+            sender: Some(Sender {
+                role: Role::Controller,
+                identity: "r1".into(),
+                at: Duration::from_secs(40),
+            }),
+            ..Facts::default()
+        };
+        let reported = End {
+            first: Duration::from_secs(50),
+            last: Duration::from_secs(50),
+            ..End::default()
+        };
+        let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());
+        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+        upgrade.generations = vec![Generation::default()];
+        upgrade.ends.insert(step, reported);
+        let mut running = Running {
+            name: Step::Platform.work_name("c1"),
+            owner: "u".to_owned(),
+            cluster: "c1".to_owned(),
+            ..Running::default()
+        };
+        change(&mut facts, &mut running);
+        facts.works.insert("w".to_owned(), running);
+        let row = Row {
+            phase: "Initialized".to_owned(),
+            revision: "r1".to_owned(),
+            ..Row::default()
+        };
+        facts.is_over_by_work("u", "c1", &row)
+    };
+    assert!(is_over(&|_, _| {}));
+    let goes_on = |_: &mut Facts, work: &mut Running| work.goes_on = true;
+    assert!(!is_over(&goes_on));
+    let deleted = |facts: &mut Facts, _: &mut Running| {
+        facts.deleters.insert("w".to_owned(), (facts.now, None));
+    };
+    assert!(!is_over(&deleted));
+    let with_operators = |facts: &mut Facts, _: &mut Running| {
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.generations[0].after.operators = true;
+    };
+    assert!(!is_over(&with_operators), "its operators are still to come");
+    let anew = |_: &mut Facts, work: &mut Running| "later".clone_into(&mut work.started);
+    assert!(!is_over(&anew), "that is another start");
 }

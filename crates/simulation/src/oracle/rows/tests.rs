@@ -240,7 +240,7 @@ fn a_row_takes_no_slot_while_the_work_of_its_attempt_shows_the_end() {
         let upgrade = facts.upgrades.get_mut("u").unwrap();
         upgrade.ends.values_mut().next().unwrap().first = NOW + Duration::from_secs(1);
     };
-    assert!(takes_slot(is_late), "the row was sent before");
+    assert!(!takes_slot(is_late), "also if the row was sent before that end");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::oracle::facts::{After, Generation, Upgrade};
+use crate::oracle::facts::{After, Generation, Running, Upgrade};
 use crate::oracle::memory::Told;
 use crate::oracle::row::Step as RowStep;
 
@@ -309,4 +309,128 @@ fn a_work_that_is_created_by_a_late_row_counts_as_of_the_time_when_its_cluster_w
     };
     assert_eq!(created(40), Duration::from_secs(50));
     assert_eq!(created(55), Duration::from_secs(100));
+}
+
+/// A creation that was on its way when its cluster was registered anew may arrive while that waits for another attempt.
+#[test]
+fn the_end_of_an_update_gives_the_slot_back_if_the_cluster_waits_for_another_attempt() {
+    let holds_slot = |phase: &str, revision: &str| {
+        let mut facts = under_way(Step::Platform);
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        let after = After {
+            operators: true,
+            action: false,
+        };
+        upgrade.generations = vec![Generation {
+            after,
+            ..Generation::default()
+        }];
+        let row = upgrade.records.get_mut("c1").unwrap().before.last_mut().unwrap();
+        phase.clone_into(&mut row.phase);
+        revision.clone_into(&mut row.revision);
+        facts.done(&work(Step::Platform, "r2"));
+        facts.upgrades["u"].flights.contains_key("c1")
+    };
+    assert!(!holds_slot("Pending", "r3"));
+    assert!(!holds_slot("Blocked", "r3"));
+    assert!(holds_slot("Pending", "r2"), "its operators are still to come");
+    assert!(holds_slot("Initialized", "r3"), "that attempt has begun");
+    assert!(holds_slot("Complete", "r1"), "no row tells of the attempt yet");
+}
+
+/// c2 has started by a creation of r1 that came at 100 s, and r2 has led since 50 s. There is one slot.
+fn strayed() -> Facts {
+    let claims = [(0, "r1"), (50, "r2")];
+    let claims = claims.map(|(at, who)| (Duration::from_secs(at), who.to_owned()));
+    let mut facts = Facts {
+        now: Duration::from_secs(100),
+        claims: claims.into(),
+        sender: Some(sent_by("r1", 20)),
+        ..Facts::default()
+    };
+    for name in ["c1", "c2"] {
+        facts.cluster(name).is_there = true;
+    }
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.generations = vec![Generation {
+        max_concurrency: 1,
+        ..Generation::default()
+    }];
+    let row = Row {
+        revision: "r1".to_owned(),
+        ..Row::default()
+    };
+    let record = Record {
+        before: vec![row],
+        ..Record::default()
+    };
+    upgrade.records.insert("c2".to_owned(), record);
+    facts.start(&Work {
+        cluster: "c2".to_owned(),
+        ..work(Step::Platform, "r1")
+    });
+    facts
+}
+
+fn sent_by(identity: &str, seconds: u64) -> Sender {
+    Sender {
+        role: Role::Controller,
+        identity: identity.into(),
+        at: Duration::from_secs(seconds),
+    }
+}
+
+#[test]
+fn a_late_creation_of_a_former_leader_takes_a_slot_once_whoever_leads_has_heard_of_it() {
+    let violated = |mut facts: Facts, sent: u64| {
+        facts.now = Duration::from_secs(sent + 1);
+        facts.sender = Some(sent_by("r2", sent));
+        violated(facts, &work(Step::Platform, "r1"))
+    };
+    assert!(strayed().violations.is_empty());
+    assert!(violated(strayed(), 99).is_empty(), "it had not come yet");
+    assert!(violated(strayed(), 170).is_empty(), "a watch may be dead");
+    assert_eq!(violated(strayed(), 175), [Rule::Concurrency]);
+    // It held a slot before that.
+    let mut facts = strayed();
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.release("c2");
+    upgrade.suspended.insert("c2".to_owned(), Duration::ZERO);
+    facts.start(&Work {
+        cluster: "c2".to_owned(),
+        ..work(Step::Platform, "r1")
+    });
+    assert_eq!(violated(facts, 99), [Rule::Concurrency]);
+}
+
+/// The end of the update of c1 was reported at 10 s. c2 has started at 50 s, and there is one slot since.
+fn garbled(taken_back: Option<u64>, phases: &[(u64, &str)]) -> Vec<Rule> {
+    let mut facts = under_way(Step::Platform);
+    facts.now = Duration::from_secs(100);
+    facts.cluster("c1").is_there = true;
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.generations = vec![Generation {
+        max_concurrency: 1,
+        ..Generation::default()
+    }];
+    begin(upgrade, "c2", 50);
+    upgrade.release("c1");
+    upgrade.finished.insert("c1".to_owned(), Duration::from_secs(10));
+    let taken_back = taken_back.map(|at| ("c1".to_owned(), Duration::from_secs(at)));
+    upgrade.taken_back.extend(taken_back);
+    let since = |(at, phase): &(u64, &str)| Told::at(Duration::from_secs(*at), phase);
+    let record = upgrade.records.get_mut("c1").unwrap();
+    record.phases = phases.iter().map(since).collect();
+    violated(facts, &work(Step::Platform, "r2"))
+}
+
+#[test]
+fn a_cluster_whose_end_was_taken_back_before_a_row_told_of_it_has_kept_its_slot() {
+    let goes_on = [(5, "Partial"), (60, "Initialized")];
+    assert!(garbled(Some(20), &goes_on).is_empty());
+    assert_eq!(garbled(None, &goes_on), [Rule::Concurrency]);
+    let before_that_end = Some(7);
+    assert_eq!(garbled(before_that_end, &goes_on), [Rule::Concurrency]);
+    let told = [(5, "Partial"), (15, "Soaking"), (60, "Initialized")];
+    assert_eq!(garbled(Some(20), &told), [Rule::Concurrency]);
 }

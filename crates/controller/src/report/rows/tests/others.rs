@@ -62,3 +62,42 @@ fn an_edit_that_overtakes_the_answer_to_our_write_is_not_missed() {
     assert!(rows.get("c00000").unwrap().written.is_none());
     assert!(rows.due_at().is_some());
 }
+
+/// Otherwise a cluster that is queued again would begin before its new attempt is announced, and a new leader would find its former
+/// row, take the work for a leftover, and give its slot away.
+#[test]
+fn of_a_row_that_the_hub_may_not_have_any_more_only_the_attempt_counts() {
+    let now = Instant::now();
+    let overtaken = |is_answered: bool| {
+        let mut rows = rows();
+        commit(&mut rows, vec![state("c1", record(Phase::Complete))], now);
+        write(&mut rows, 7, now + COALESCE);
+        commit(
+            &mut rows,
+            vec![state("c1", record(Phase::Complete).reason(Reason::Failing))],
+            now,
+        );
+        let due = rows.due(now + seconds(60)).remove(0);
+        rows.observe(&report("up-report-1", 9, &json!([])), false, true, now);
+        if is_answered {
+            rows.wrote(due, Some(stored(8)), now);
+        } else {
+            rows.failed(&due, now);
+        }
+        rows
+    };
+    for is_answered in [true, false] {
+        let mut rows = overtaken(is_answered);
+        let row = rows.get("c1").unwrap();
+        let written = row.written.as_ref().unwrap();
+        assert_eq!(written.attempt, row.record.attempt);
+        assert_eq!(written.phase, Phase::Pending, "nobody knows that it is complete");
+        assert!(written.stages.iter().all(Option::is_none));
+        let due = rows.due(now + seconds(120)).remove(0);
+        rows.wrote(due, Some(stored(10)), now);
+        assert_eq!(
+            rows.get("c1").unwrap().written.as_ref().unwrap().phase,
+            Phase::Complete
+        );
+    }
+}
