@@ -294,6 +294,7 @@ fn cluster(name: &str, stand: Stand) -> Cluster {
         late: None,
         read: None,
         version: "4.11.9".into(),
+        newest_version: "4.11.9".into(),
     }
 }
 

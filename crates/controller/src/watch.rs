@@ -166,7 +166,8 @@ impl Watched for ManagedCluster {
     fn listed(state: &mut crate::state::context::State, context: &Context, object: Self) {
         let change = Change::Applied(object);
         context.count_unreadable(Self::error(&change));
-        state.index.cluster(&change);
+        // A list is not behind, but the claims in it may be.
+        state.index.watched_cluster(&change, context.now());
     }
 
     fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {

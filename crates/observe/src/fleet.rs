@@ -176,6 +176,9 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
         };
         let unsettled = entry.unsettled.get(name).map_or(&[][..], Vec::as_slice);
         let (unsettled, late) = unsettled_steps(unsettled, name, entry.uid, self.index);
+        let installed = self.index.installed(name, self.now);
+        let claimed = managed.map(|cluster| &cluster.last_version);
+        let version = version(works, managed, installed.or(claimed));
         Cluster {
             name: Arc::clone(name),
             selection,
@@ -183,13 +186,8 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             gone: missing || managed.is_none_or(|cluster| cluster.terminating),
             eligibility: self.eligibility(known),
             rival,
-            version: version(
-                works,
-                managed,
-                self.index
-                    .installed(name, self.now)
-                    .or(managed.map(|cluster| &cluster.last_version)),
-            ),
+            newest_version: newest(&version, installed, claimed),
+            version,
             works: step_works,
             record: row.map(|row| Arc::clone(row.record())),
             written: row.and_then(|row| row.written().cloned()),
@@ -324,6 +322,19 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             .blocker(name, step)
             .map_or(StepWork::Absent, StepBlocker::step_work)
     }
+}
+
+/// The newest version that a cluster may run.
+fn newest(reported: &Arc<str>, installed: Option<&Arc<str>>, claimed: Option<&Arc<str>>) -> Arc<str> {
+    let others = installed.into_iter().chain(claimed);
+    let newest = others.fold(reported, |newest, other| {
+        if newest.is_empty() || is_newer(other, newest) {
+            other
+        } else {
+            newest
+        }
+    });
+    Arc::clone(newest)
 }
 
 /// The version that a cluster runs: as its platform work reports it, otherwise as it was known before. A work that is older than

@@ -143,6 +143,22 @@ fn what_a_work_reports_that_is_older_than_its_cluster_does_not_outweigh_a_newer_
 }
 
 #[test]
+fn the_newest_of_report_claim_and_memory_counts() {
+    let mut index = index(&[]);
+    index.cluster(&Change::Applied(claimed("a", "4.14.15")));
+    let entry = upgrade("mine", &["a"], &index);
+    let mut versions = |reported: &str, number| {
+        let mine = reporting(work("a", Step::Platform, "mine", number), reported);
+        index.work(&Change::Applied(mine), at(0));
+        let cluster = one(&observed(&entry, &mut index), "a");
+        (cluster.version.to_string(), cluster.newest_version.to_string())
+    };
+    let pair = |reported: &str, newest: &str| (reported.to_owned(), newest.to_owned());
+    assert_eq!(versions("4.14.9", 5), pair("4.14.9", "4.14.15"));
+    assert_eq!(versions("4.14.16", 6), pair("4.14.16", "4.14.16"));
+}
+
+#[test]
 fn the_last_claim_counts_while_there_is_none_that_is_a_version() {
     let mut index = index(&[]);
     index.cluster(&Change::Applied(claimed("a", "4.14.9")));

@@ -230,13 +230,13 @@ impl Checker<'_> {
             return;
         }
         let known = |text: &str| semver::Version::parse(text).ok();
-        let newer = known(&cluster.version)
+        let newer = known(&cluster.newest_version)
             .zip(known(&self.policy.target))
             .is_some_and(|(runs, target)| target.cmp_precedence(&runs).is_lt());
         if newer {
             let text = format!(
                 "{step:?} leads to {}, but the cluster runs {}",
-                self.policy.target, cluster.version
+                self.policy.target, cluster.newest_version
             );
             self.report(ViolationKind::Downgrade, Some(cluster), text);
         }

@@ -162,5 +162,6 @@ pub(super) fn report(cluster: &mut Cluster, step: Step, fails: bool, target: &Ar
     }
     if step == Step::Platform && !fails && !target.is_empty() {
         cluster.version = Arc::clone(target);
+        cluster.newest_version = Arc::clone(target);
     }
 }

@@ -60,6 +60,9 @@ pub struct Cluster {
     pub read: Option<(Step, DateTime<Utc>)>,
     /// The version that the cluster last reported.
     pub version: Arc<str>,
+    /// The newest version that the cluster may run, by what it reports, what it claims and what is remembered: each may be late.
+    /// It is not asked for less.
+    pub newest_version: Arc<str>,
 }
 
 impl Cluster {

@@ -432,7 +432,7 @@ fn revise(
         Phase::Initialized | Phase::Partial if same(Step::Platform) => goes_on(Step::Platform),
         // A cluster that runs a newer version than the new target finishes the earlier request first.
         Phase::Initialized
-            if policy.wants(Step::Platform) && !downgrade::is_refused(policy, &cluster.version) =>
+            if policy.wants(Step::Platform) && !downgrade::is_refused(policy, &cluster.newest_version) =>
         {
             let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Platform.index()] = None;

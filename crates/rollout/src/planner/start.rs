@@ -395,7 +395,7 @@ impl ClusterEvaluator<'_> {
     /// Why a step must not begin: it leads to an older version than the cluster runs. Steps after the platform do not
     /// change the version.
     pub(crate) fn downgrade(&self, step: Step) -> Option<String> {
-        let version = &self.cluster.version;
+        let version = &self.cluster.newest_version;
         (step <= Step::Platform && is_refused(self.policy, version)).then(|| {
             format!(
                 "The cluster runs {version}, which is newer than {}. Set spec.clusterVersion.allowDowngrade, or take the cluster out of the selection.",

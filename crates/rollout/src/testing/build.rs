@@ -214,6 +214,7 @@ impl FleetBuilder {
             late: None,
             read: None,
             version: Arc::from("4.11.0"),
+            newest_version: Arc::from("4.11.0"),
         });
         self
     }
@@ -366,7 +367,15 @@ impl FleetBuilder {
 
     /// The version that the cluster runs.
     pub fn version(self, version: &str) -> Self {
-        self.last(|cluster| cluster.version = Arc::from(version))
+        self.last(|cluster| {
+            cluster.version = Arc::from(version);
+            cluster.newest_version = Arc::from(version);
+        })
+    }
+
+    /// The newest version that the cluster may run.
+    pub fn newest_version(self, version: &str) -> Self {
+        self.last(|cluster| cluster.newest_version = Arc::from(version))
     }
 
     /// That many clusters beside these were dropped and hold slots by what is written of them.

@@ -420,6 +420,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             late,
             read: upgrade.read.get(name).copied(),
             version: Arc::clone(&spoke.version),
+            newest_version: Arc::clone(&spoke.version),
         })
         .collect();
     Fleet {

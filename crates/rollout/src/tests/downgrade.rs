@@ -24,6 +24,19 @@ fn a_cluster_that_runs_something_newer_is_blocked_before_its_pre_action() {
     }
 }
 
+/// Its platform work reports an older version: the report may be late, and a cluster must not be asked for less than it runs.
+#[test]
+fn a_cluster_that_may_run_something_newer_is_blocked_whatever_it_reports() {
+    let fleet = || fleet().cluster("dev1").version("4.11.0").newest_version("4.12.1");
+    let plan = planned(0, policy(), fleet());
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::NewerThanTarget));
+    assert_eq!(
+        writes(&planned(0, policy().target("4.12.1"), fleet())),
+        ["create dev1/Platform"]
+    );
+}
+
 #[test]
 fn versions_are_ordered_as_semantic_versions_are() {
     for (runs, target, blocked) in [
