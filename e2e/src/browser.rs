@@ -21,6 +21,8 @@ use crate::WAIT_TIMEOUT;
 
 /// Between two looks at the page.
 const POLL: Duration = Duration::from_millis(20);
+/// How often the `WebDriver` server is started until it listens.
+const ATTEMPTS: u32 = 5;
 
 /// Runs a command until the input closes, and then kills the whole process group.
 const GUARDIAN: &str = r#""$@" </dev/null & exec >/dev/null; read -r _; kill -s KILL 0"#;
@@ -55,8 +57,7 @@ impl Browser {
     pub async fn start(programs: &BrowserPrograms, (width, height): (u32, u32)) -> Result<Self> {
         // Its client wants one even for plain HTTP. An error only means that one is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut server = DriverServer::start(&programs.driver, &["--port=0"])?;
-        let port = server.port().await?;
+        let (server, port) = DriverServer::listening(&programs.driver).await?;
         let options = json!({
             "binary": programs.browser.to_string_lossy(),
             // Root, as which CI may run, cannot use the sandbox; containers have a small /dev/shm.
@@ -203,6 +204,20 @@ struct DriverServer {
 }
 
 impl DriverServer {
+    /// A server that listens, and its port. Several start at a time, and one ends again if another process has taken the port
+    /// of its choice on the other address family.
+    async fn listening(program: &Path) -> Result<(Self, u16)> {
+        let mut attempt = 1;
+        loop {
+            let mut server = Self::start(program, &["--port=0"])?;
+            match server.port().await {
+                Ok(port) => return Ok((server, port)),
+                Err(error) if attempt == ATTEMPTS => return Err(error),
+                Err(_) => attempt += 1,
+            }
+        }
+    }
+
     fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
         let guardian = Command::new("sh")
             .args(["-c", GUARDIAN, "guardian"])
@@ -242,6 +257,8 @@ impl Drop for DriverServer {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     /// True while a process runs. One that is dead stays in the table until somebody asks for its exit code.
@@ -267,6 +284,17 @@ mod tests {
             assert!(started.elapsed() < WAIT_TIMEOUT, "{pid} still runs");
             std::thread::sleep(POLL);
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_port_is_taken_is_started_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let driver = directory.path().join("driver");
+        let script = "#!/bin/sh\nif mkdir \"$0.started\"; then exit 1; fi\necho 'It was started successfully on port 4242.'; read -r _\n";
+        std::fs::write(&driver, script).unwrap();
+        std::fs::set_permissions(&driver, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let (_server, port) = DriverServer::listening(&driver).await.unwrap();
+        assert_eq!(port, 4242);
     }
 
     #[tokio::test]

@@ -2,10 +2,9 @@
 //!
 //! All programs have the profile of the test, so release and debug builds are never mixed.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
@@ -35,13 +34,12 @@ pub async fn binary(package: &'static str, variable: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// An unused address. Another process may take it first; the start then fails with a clear message.
+/// An unused address, which no client's connection takes before the server listens there.
 ///
 /// # Errors
 /// No port is free.
 pub fn free_address() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
-    Ok(listener.local_addr()?.to_string())
+    Ok(format!("127.0.0.1:{}", testenv::ports::free()?))
 }
 
 /// Status and body of a GET over plain HTTP.

@@ -167,7 +167,8 @@ impl TestHub {
         self.hub.kubeconfig().client().await
     }
 
-    /// Lines of all controllers' logs that contain `word`.
+    /// Lines of all controllers' logs that contain `word`; of a log that has it in its name, every line: that controller is the
+    /// test's own, and why it did nothing stands in lines that name no upgrade.
     #[must_use]
     pub fn log_lines(&self, word: &str, count: usize) -> String {
         let logs = std::fs::read_dir(self.hub.dir()).into_iter().flatten().flatten();
@@ -178,7 +179,11 @@ impl TestHub {
                     .extension()
                     .is_some_and(|extension| extension == "log")
             })
-            .map(|entry| crate::controller::log_lines(&entry.path(), word, count))
+            .map(|entry| {
+                let own = entry.file_name().to_string_lossy().contains(word);
+                crate::controller::log_lines(&entry.path(), if own { "" } else { word }, count)
+            })
+            .filter(|lines| !lines.is_empty())
             .collect::<Vec<_>>()
             .join("\n")
     }

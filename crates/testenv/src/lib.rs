@@ -30,7 +30,7 @@ pub mod kubeconfig;
 pub mod one_program;
 mod pki;
 pub mod placement;
-mod ports;
+pub mod ports;
 pub mod process;
 pub mod prometheus;
 pub mod registration;

@@ -19,7 +19,7 @@ static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 ///
 /// # Errors
 /// No port of the range is free.
-pub(crate) fn free() -> Result<u16> {
+pub fn free() -> Result<u16> {
     let nanos = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
