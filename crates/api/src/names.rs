@@ -135,6 +135,15 @@ impl fmt::Display for Step {
     }
 }
 
+/// Value of [`LABEL_STEP`] on the probe: the work that asks a cluster, before its update, what it would say to it. It is no step.
+pub const PROBE: &str = "upgrade-preflight";
+
+/// Name of the probe in the namespace of a cluster.
+#[must_use]
+pub fn probe_name(cluster: &str) -> String {
+    format!("{cluster}-{PROBE}")
+}
+
 /// Name of the n-th report shard of an MCU (n from 1), as OCM names PlacementDecisions.
 #[must_use]
 pub fn report_name(mcu: &str, shard: usize) -> String {
@@ -165,5 +174,6 @@ mod tests {
             assert_eq!(Step::parse(step.as_str()), Some(step));
         }
         assert_eq!(Step::parse("rollback"), None);
+        assert_eq!(Step::parse(PROBE), None);
     }
 }

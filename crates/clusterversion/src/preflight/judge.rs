@@ -129,23 +129,28 @@ pub enum Verdict {
 #[must_use]
 pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
     let mut findings = Vec::new();
+    // A cluster that does not even tell its version tells nothing else, or the rest cannot be judged.
+    let Some(current) = known(&facts.current, "the version that the cluster runs", &mut findings) else {
+        return verdict(findings, Request::AsPlanned);
+    };
     let is_updating = facts
         .health
         .as_ref()
         .is_ok_and(|health| is(health.progressing.as_ref(), ConditionStatus::True));
-    if let Ok(current) = &facts.current
-        && *current == plan.version
-        && !is_updating
-    {
+    if *current == plan.version && !is_updating {
         return Verdict::Ready(Request::AsPlanned);
     }
-    version(facts, plan, &mut findings);
+    version(current, plan, &mut findings);
     health(facts, plan, &mut findings);
     let request = offer(facts, plan, &mut findings);
     gates(facts, plan, &mut findings);
     if plan.with_pools {
         pools(facts, &mut findings);
     }
+    verdict(findings, request)
+}
+
+fn verdict(mut findings: Vec<PreflightFinding>, request: Request) -> Verdict {
     findings.sort();
     findings.dedup();
     match findings.first() {
@@ -182,10 +187,7 @@ fn known<'a, T>(fact: &'a Fact<T>, what: &str, findings: &mut Vec<PreflightFindi
         .ok()
 }
 
-fn version(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
-    let Some(current) = known(&facts.current, "the version that the cluster runs", findings) else {
-        return;
-    };
+fn version(current: &str, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
     let (from, to) = (parse(current), parse(&plan.version));
     let is_newer = from.zip(to).is_some_and(|(from, to)| from > to);
     if is_newer && !plan.allow_downgrade {

@@ -7,12 +7,19 @@
 use std::collections::BTreeSet;
 
 use super::facts::{Fact, Gate, Missing, Offer, OfferedRisk};
+use crate::feedback::ReportedValue;
 use crate::version;
 
+/// Condition of [`offer_rule`].
+pub const OFFER: &str = "UpgradeOffer";
+/// Condition of [`gates_rule`].
+pub const GATES: &str = "UpgradeGates";
+/// Condition of [`acks_rule`].
+pub const ACKS: &str = "UpgradeAcks";
 /// First line of an offer.
-const OFFER: &str = "offer/1";
+const OFFER_HEAD: &str = "offer/1";
 /// First line of a list of keys.
-const KEYS: &str = "keys/1";
+const KEYS_HEAD: &str = "keys/1";
 /// Maximum number of risks of one version that count.
 const MAX_RISKS: usize = 64;
 /// Maximum length of the text of a risk or a gate, in characters.
@@ -36,6 +43,7 @@ pub fn paths(target: &str) -> Vec<(&'static str, String)> {
     let conditional = format!(r#".status.conditionalUpdates[?(@.release.version=="{target}")]"#);
     vec![
         ("channel", ".spec.channel".to_owned()),
+        ("overrides", ".spec.overrides[0].kind".to_owned()),
         (
             "progressing",
             r#".status.conditions[?(@.type=="Progressing")].status"#.to_owned(),
@@ -56,7 +64,7 @@ pub fn paths(target: &str) -> Vec<(&'static str, String)> {
 #[must_use]
 pub fn offer_rule(target: &str) -> Rule {
     let message = format!(
-        r#"(["{OFFER}"]
+        r#"(["{OFFER_HEAD}"]
  + (has(object.status.availableUpdates) && object.status.availableUpdates != null
     ? object.status.availableUpdates.filter(u, u.version == "{target}").map(u, "listed " + u.image) : [])
  + (has(object.status.conditionalUpdates) && object.status.conditionalUpdates != null
@@ -72,7 +80,7 @@ pub fn offer_rule(target: &str) -> Rule {
 ).join("\n")"#
     );
     Rule {
-        condition: "UpgradeOffer",
+        condition: OFFER,
         message: one_line(&message),
     }
 }
@@ -84,20 +92,20 @@ pub fn gates_rule(target: &str) -> Option<Rule> {
     let text = format!(
         r#"[string(object.data[k]).replace("\n", " ")].map(m, m.size() > {MAX_TEXT} ? m.substring(0, {MAX_TEXT}) : m)[0]"#
     );
-    keys_rule("UpgradeGates", target, "true", &format!(r#"k + " " + {text}"#))
+    keys_rule(GATES, target, "true", &format!(r#"k + " " + {text}"#))
 }
 
 /// The rule of `ConfigMap` admin-acks: the acknowledged gates of an update to `target`.
 #[must_use]
 pub fn acks_rule(target: &str) -> Option<Rule> {
-    keys_rule("UpgradeAcks", target, r#"object.data[k] == "true""#, "k")
+    keys_rule(ACKS, target, r#"object.data[k] == "true""#, "k")
 }
 
 /// Up to [`MAX_KEYS`] keys of a `ConfigMap` in their order, of the release lines before that of the target.
 fn keys_rule(condition: &'static str, target: &str, counts: &str, line: &str) -> Option<Rule> {
     let prefix = gate_prefix(target)?;
     let message = format!(
-        r#"(["{KEYS}"] + (has(object.data) && object.data != null
+        r#"(["{KEYS_HEAD}"] + (has(object.data) && object.data != null
   ? [object.data.map(k, k).filter(k, k.startsWith("{prefix}") && {counts})].map(l,
       (l.size() > 0 ? [l.min()] : [])
       + (l.size() > 1 ? [l.filter(k, k > l.min()).min()] : [])
@@ -133,8 +141,8 @@ fn one_line(text: &str) -> String {
 /// It is not a message of the rule.
 pub fn read_offer(message: &str) -> Fact<Offer> {
     let mut lines = message.lines();
-    if lines.next() != Some(OFFER) {
-        return Err(unreadable("UpgradeOffer", message));
+    if lines.next() != Some(OFFER_HEAD) {
+        return Err(unreadable(OFFER, message));
     }
     let (mut listed, mut updates, mut risks) = (BTreeSet::new(), Vec::new(), Vec::new());
     for line in lines {
@@ -145,7 +153,7 @@ pub fn read_offer(message: &str) -> Fact<Offer> {
             }
             (Some("update"), Some(rest)) => updates.push(rest.split_once(' ').unwrap_or((rest, ""))),
             (Some("risk"), Some(rest)) => risks.extend(read_risk(rest).filter(|_| risks.len() < MAX_RISKS)),
-            _ => return Err(unreadable("UpgradeOffer", message)),
+            _ => return Err(unreadable(OFFER, message)),
         }
     }
     Ok(match (listed.len(), updates.as_slice()) {
@@ -183,28 +191,68 @@ fn read_risk(line: &str) -> Option<OfferedRisk> {
     })
 }
 
-/// Reads what an agent that knows no CEL tells by [`paths`]: whether the version is offered, but not which of its risks apply.
-#[must_use]
-pub fn offer_by_paths(
-    image: Option<&str>,
-    risks_image: Option<&str>,
-    recommended: Option<&str>,
-) -> Option<Offer> {
-    match (image, risks_image, recommended) {
-        (Some(_), None, None) => Some(Offer::Recommended { image: String::new() }),
-        (listed, Some(image), Some("True")) => Some(Offer::Recommended {
-            image: if listed.is_some() {
-                String::new()
-            } else {
-                image.to_owned()
-            },
-        }),
-        (_, Some(image), _) => Some(Offer::Conditional {
-            image: image.to_owned(),
-            risks: Vec::new(),
-        }),
-        // A path that fails looks like one without a result.
-        _ => None,
+/// The values of [`paths`]. `None`: not reported, or reported with another type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathValues<'a> {
+    /// Channel of the ClusterVersion.
+    pub channel: Option<&'a str>,
+    /// Kind of the first override.
+    pub overrides: Option<&'a str>,
+    /// Status of condition Progressing.
+    pub progressing: Option<&'a str>,
+    /// Image of the target among the available updates.
+    pub target_image: Option<&'a str>,
+    /// Image of the target among the updates with risks.
+    pub target_risks_image: Option<&'a str>,
+    /// Whether the target is recommended in spite of its risks.
+    pub target_recommended: Option<&'a str>,
+}
+
+impl<'a> FromIterator<(&'a str, ReportedValue<'a>)> for PathValues<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'a str, ReportedValue<'a>)>>(values: I) -> Self {
+        let mut found = Self::default();
+        for (name, value) in values {
+            let slot = match name {
+                "channel" => &mut found.channel,
+                "overrides" => &mut found.overrides,
+                "progressing" => &mut found.progressing,
+                "targetImage" => &mut found.target_image,
+                "targetRisksImage" => &mut found.target_risks_image,
+                "targetRecommended" => &mut found.target_recommended,
+                _ => continue,
+            };
+            if let ReportedValue::Text(text) = value {
+                slot.get_or_insert(text);
+            }
+        }
+        found
+    }
+}
+
+impl PathValues<'_> {
+    /// What an agent that knows no CEL tells: whether the version is offered, but not which of its risks apply.
+    #[must_use]
+    pub fn offer(&self) -> Option<Offer> {
+        match (
+            self.target_image,
+            self.target_risks_image,
+            self.target_recommended,
+        ) {
+            (Some(_), None, None) => Some(Offer::Recommended { image: String::new() }),
+            (listed, Some(image), Some("True")) => Some(Offer::Recommended {
+                image: if listed.is_some() {
+                    String::new()
+                } else {
+                    image.to_owned()
+                },
+            }),
+            (_, Some(image), _) => Some(Offer::Conditional {
+                image: image.to_owned(),
+                risks: Vec::new(),
+            }),
+            // A path that fails looks like one without a result.
+            _ => None,
+        }
     }
 }
 
@@ -215,13 +263,13 @@ pub fn offer_by_paths(
 /// One of them is not a message of its rule, or there are more keys than can be reported.
 pub fn read_gates(gates: &str, acks: Option<&str>) -> Fact<Vec<Gate>> {
     let acks: BTreeSet<String> = match acks {
-        Some(message) => read_keys("UpgradeAcks", message)?
+        Some(message) => read_keys(ACKS, message)?
             .into_iter()
             .map(|gate| gate.key)
             .collect(),
         None => BTreeSet::new(),
     };
-    let gates = read_keys("UpgradeGates", gates)?;
+    let gates = read_keys(GATES, gates)?;
     Ok(gates
         .into_iter()
         .filter(|gate| !acks.contains(&gate.key))
@@ -230,7 +278,7 @@ pub fn read_gates(gates: &str, acks: Option<&str>) -> Fact<Vec<Gate>> {
 
 fn read_keys(rule: &str, message: &str) -> Fact<Vec<Gate>> {
     let mut lines = message.lines();
-    if lines.next() != Some(KEYS) {
+    if lines.next() != Some(KEYS_HEAD) {
         return Err(unreadable(rule, message));
     }
     let mut found = Vec::new();

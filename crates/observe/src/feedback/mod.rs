@@ -8,6 +8,7 @@
 mod actions;
 mod jobs;
 mod platform;
+pub mod probe;
 
 use api::checks::subject;
 use api::lenient::Lenient;

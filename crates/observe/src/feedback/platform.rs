@@ -80,7 +80,7 @@ fn feedback(manifest: &ManifestStatus) -> Feedback<'_> {
         .collect()
 }
 
-fn typed(value: &FieldValue) -> Option<ReportedValue<'_>> {
+pub(super) fn typed(value: &FieldValue) -> Option<ReportedValue<'_>> {
     match value {
         FieldValue::String(text) => Some(ReportedValue::Text(text)),
         FieldValue::Integer(number) => Some(ReportedValue::Number(*number)),

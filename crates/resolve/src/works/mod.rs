@@ -1,4 +1,4 @@
-//! Renders the four ManifestWorks of a cluster as JSON (`docs/design/works.md`).
+//! Renders the ManifestWorks of a cluster as JSON (`docs/design/works.md`): one per step, and the probe.
 //!
 //! The constant parts are rendered once per revision of a spec, and the body for a cluster is assembled from
 //! them. Works are not sent here; owner and clock come in through a [`Stamp`].
@@ -7,6 +7,7 @@ mod action;
 mod canonical;
 mod operators;
 mod platform;
+pub mod probe;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -113,7 +113,18 @@ fn only_the_gates_of_the_release_line_before_the_target_are_asked_for() {
 
 #[test]
 fn an_agent_without_cel_tells_whether_the_version_is_offered_and_no_risk() {
-    let of = |listed, risky, recommended| offer_by_paths(listed, risky, recommended);
+    let of =
+        |listed: Option<&'static str>, risky: Option<&'static str>, recommended: Option<&'static str>| {
+            let values = [
+                ("targetImage", listed),
+                ("targetRisksImage", risky),
+                ("targetRecommended", recommended),
+            ];
+            let values = values
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, ReportedValue::Text(value?))));
+            values.collect::<PathValues<'_>>().offer()
+        };
     let recommended = |image: &str| {
         Some(Offer::Recommended {
             image: image.to_owned(),

@@ -1,0 +1,224 @@
+//! The probe: a work that asks a cluster, before its update, what it would say to it (`docs/design/preflight.md#the-probe`).
+//!
+//! Its manifests are read and never written. A probe is never changed: for another target it is deleted, and another one is
+//! created, so that an answer never belongs to another question.
+
+use std::collections::BTreeMap;
+
+use api::mcu::ClusterVersionSpec;
+use api::names::{self, PROBE, probe_name};
+use clusterversion::feedback::RULES;
+use clusterversion::gates;
+use clusterversion::preflight::recipe::{self, Rule};
+use serde_json::{Value, json};
+
+use super::{SpokeRbac, canonical};
+
+/// Name of the `ClusterRole` that lets the agent read what the probe asks for.
+const ROLE: &str = "open-cluster-management:mcu-preflight";
+
+/// The probes of an upgrade: all clusters are asked the same.
+#[derive(Clone, Debug)]
+pub struct ProbeTemplate {
+    hash: String,
+    spec: Value,
+}
+
+impl ProbeTemplate {
+    /// Renders the probe of an update that `api::validate` has accepted.
+    #[must_use]
+    pub fn new(target: &ClusterVersionSpec, rbac: SpokeRbac) -> Self {
+        let spec = spec(&target.version, rbac);
+        Self {
+            hash: canonical::hash(&spec),
+            spec,
+        }
+    }
+
+    /// Hash (16 hex digits) of what is asked.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// The whole work as JSON, to be created by POST with field manager `mcu-controller`. `owner`: `namespace/name` of the upgrade.
+    #[must_use]
+    pub fn body(&self, cluster: &str, mcu_uid: &str, owner: &str) -> Vec<u8> {
+        let body = json!({
+            "apiVersion": "work.open-cluster-management.io/v1",
+            "kind": "ManifestWork",
+            "metadata": {
+                "name": probe_name(cluster),
+                "namespace": cluster,
+                "labels": BTreeMap::from([(names::LABEL_MCU_UID, mcu_uid), (names::LABEL_STEP, PROBE)]),
+                "annotations": BTreeMap::from([
+                    (names::ANNOTATION_OWNER, owner),
+                    (names::ANNOTATION_STEP_HASH, &self.hash),
+                ]),
+            },
+            "spec": self.spec,
+        });
+        body.to_string().into_bytes()
+    }
+}
+
+/// One object that is read.
+struct Reading {
+    group: &'static str,
+    resource: &'static str,
+    namespace: &'static str,
+    name: &'static str,
+    manifest: Value,
+    paths: Vec<(&'static str, String)>,
+    rules: Vec<Rule>,
+}
+
+fn spec(target: &str, rbac: SpokeRbac) -> Value {
+    let readings = readings(target);
+    let manifests = readings.iter().map(|reading| reading.manifest.clone());
+    let configs: Vec<Value> = readings.iter().map(Reading::config).collect();
+    let orphans: Vec<Value> = readings.iter().map(Reading::identifier).collect();
+    json!({
+        // The agent deletes only what it has created. The rules are there in case that one does not.
+        "deleteOption": {
+            "propagationPolicy": "SelectivelyOrphan",
+            "selectivelyOrphans": { "orphaningRules": orphans },
+        },
+        "manifestConfigs": configs,
+        "workload": { "manifests": manifests.chain(role(rbac)).collect::<Vec<_>>() },
+    })
+}
+
+fn readings(target: &str) -> Vec<Reading> {
+    let own = RULES.iter().map(|(name, path)| (*name, (*path).to_owned()));
+    let map = |(namespace, name), rule: Option<Rule>| Reading {
+        group: "",
+        resource: "configmaps",
+        namespace,
+        name,
+        manifest: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}}),
+        paths: Vec::new(),
+        rules: rule.into_iter().collect(),
+    };
+    let version = Reading {
+        group: "config.openshift.io",
+        resource: "clusterversions",
+        namespace: "",
+        name: "version",
+        manifest: json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+        }),
+        paths: own.chain(recipe::paths(target)).collect(),
+        rules: vec![recipe::offer_rule(target)],
+    };
+    vec![
+        version,
+        map(gates::GATES, recipe::gates_rule(target)),
+        map(gates::ACKS, recipe::acks_rule(target)),
+    ]
+}
+
+impl Reading {
+    fn identifier(&self) -> Value {
+        json!({ "group": self.group, "resource": self.resource, "namespace": self.namespace, "name": self.name })
+    }
+
+    fn config(&self) -> Value {
+        let mut config = json!({
+            "resourceIdentifier": self.identifier(),
+            "updateStrategy": { "type": "ReadOnly" },
+        });
+        if !self.paths.is_empty() {
+            let paths = self
+                .paths
+                .iter()
+                .map(|(name, path)| json!({ "name": name, "path": path }));
+            config["feedbackRules"] =
+                json!([{ "type": "JSONPaths", "jsonPaths": paths.collect::<Vec<_>>() }]);
+        }
+        if !self.rules.is_empty() {
+            let rules = self.rules.iter().map(|rule| {
+                json!({
+                    "type": "CEL",
+                    "condition": rule.condition,
+                    "celExpressions": ["true"],
+                    "messageExpression": rule.message,
+                })
+            });
+            config["conditionRules"] = rules.collect();
+        }
+        config
+    }
+}
+
+/// The right to read a ClusterVersion, which an agent does not have by itself. It goes with the probe; the platform work brings
+/// more.
+fn role(rbac: SpokeRbac) -> Option<Value> {
+    let labels = json!({ "open-cluster-management.io/aggregate-to-work": "true" });
+    (rbac != SpokeRbac::None).then(|| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": ROLE, "labels": labels },
+            "rules": [{
+                "apiGroups": ["config.openshift.io"],
+                "resources": ["clusterversions"],
+                "verbs": ["get", "list", "watch"],
+            }],
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(version: &str) -> ProbeTemplate {
+        let target = ClusterVersionSpec {
+            version: version.to_owned(),
+            ..ClusterVersionSpec::default()
+        };
+        ProbeTemplate::new(&target, SpokeRbac::Aggregate)
+    }
+
+    fn body(version: &str) -> Value {
+        serde_json::from_slice(&template(version).body("edge-1", "uid-1", "team/spring")).unwrap()
+    }
+
+    #[test]
+    fn a_probe_reads_and_writes_nothing_but_the_right_to_read() {
+        let work = body("4.20.4");
+        assert_eq!(work["metadata"]["name"], "edge-1-upgrade-preflight");
+        assert_eq!(work["metadata"]["labels"][names::LABEL_MCU_UID], "uid-1");
+        assert_eq!(
+            work["metadata"]["annotations"][names::ANNOTATION_OWNER],
+            "team/spring"
+        );
+        let spec = &work["spec"];
+        let configs = spec["manifestConfigs"].as_array().unwrap();
+        let orphans = &spec["deleteOption"]["selectivelyOrphans"]["orphaningRules"];
+        for (number, config) in configs.iter().enumerate() {
+            assert_eq!(config["updateStrategy"], json!({"type": "ReadOnly"}));
+            assert_eq!(config["resourceIdentifier"], orphans[number]);
+            let metadata = &spec["workload"]["manifests"][number]["metadata"];
+            assert_eq!(config["resourceIdentifier"]["name"], metadata["name"]);
+        }
+        let manifests = spec["workload"]["manifests"].as_array().unwrap();
+        assert_eq!(manifests.len(), configs.len() + 1);
+        assert_eq!(manifests.last().unwrap()["kind"], "ClusterRole");
+    }
+
+    #[test]
+    fn another_target_is_another_question() {
+        assert_eq!(template("4.20.4").hash(), template("4.20.4").hash());
+        assert_ne!(template("4.20.4").hash(), template("4.20.5").hash());
+    }
+
+    #[test]
+    fn an_update_that_names_no_version_is_asked_for_no_gates() {
+        let work = body("");
+        let configs = work["spec"]["manifestConfigs"].as_array().unwrap();
+        assert!(configs[0].get("conditionRules").is_some());
+        assert!(configs[1].get("conditionRules").is_none());
+    }
+}
