@@ -27,7 +27,7 @@ pub const POLICIES: [&str; 4] = [
 /// The [`digest`] of each policy.
 const DIGESTS: [&str; 4] = [
     "5872d0a6f5749227e61b0c2a8bc7df4aad2cc042c0baa04e10a3a1b642793878",
-    "9e3ed9040930fcfaeb5d537e2e7753fbde26a92c42f7447d7bd3e7834e541e11",
+    "85026164db5162df6abd39e559a1f759579ff2f6102419233449ccbaccc21274",
     "b6ed971311136ad76f26c049269cb9930fa9ee604d96923ef4e2391ffe85a424",
     "1c608a00c28204422d987ee7cf9b5446ab1dd5cd1a810d51b397d18ddfe6bd31",
 ];

@@ -10,6 +10,7 @@ pub mod lenient;
 pub mod mcu;
 pub mod message;
 pub mod names;
+pub mod preflight;
 pub mod report;
 pub mod schema;
 pub mod stored;

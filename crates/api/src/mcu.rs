@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::preflight::{AcceptedRisk, AdminAck, PreflightSpec, PreflightSummary};
 use crate::report::Phase;
 use crate::schema;
 
@@ -69,6 +70,10 @@ pub struct ManagedClustersUpgradeSpec {
     /// Canaries, concurrency, failure budget, soak and timeouts.
     #[serde(default)]
     pub upgrade_strategy: UpgradeStrategy,
+
+    /// Asks each cluster before it starts whether it would take the update. If unset, clusters are not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<PreflightSpec>,
 
     /// Manifests applied to a cluster before its upgrade. The upgrade starts when they are available and their Jobs
     /// have succeeded.
@@ -187,6 +192,16 @@ pub struct ClusterVersionSpec {
     /// blocked with reason NewerThanTarget. Clusters themselves reject most downgrades.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_downgrade: bool,
+    /// Risks of the update that are accepted, by name. Needs preflight.mode Report or Require: a cluster whose risks are all
+    /// accepted is asked for the release image that it reports for the version, without force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub accept_risks: Vec<AcceptedRisk>,
+    /// Gates that are acknowledged on each cluster, by the key of ConfigMap admin-acks. Exactly these keys are written;
+    /// removing one here does not take the acknowledgment back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"]))]
+    pub admin_acks: Vec<AdminAck>,
 }
 
 /// Which operators to upgrade. The exclude list always wins. With approveAllUpgrades the include list is ignored.
@@ -361,6 +376,9 @@ pub struct ManagedClustersUpgradeStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     pub phases: BTreeMap<String, i64>,
+    /// What the clusters that have not started say to the update. Absent if they are not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<PreflightSummary>,
     /// Clusters that hold a slot of maxConcurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<i64>,

@@ -28,6 +28,9 @@ pub const ANNOTATION_STEP_HASH: &str = "cluster.open-cluster-management.io/upgra
 pub const ANNOTATION_TARGET_VERSION: &str = "cluster.open-cluster-management.io/upgrade-target-version";
 /// Annotation on a platform work: the image that it requests, if any.
 pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-target-image";
+/// Annotation on a platform work: the release image that its cluster reported for the version and that the work requests, because
+/// the cluster would not find the version alone. A later change of the work requests the same image.
+pub const ANNOTATION_RELEASE_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-release-image";
 /// Annotation on an action work: the success checks that its manifests declare, as JSON
 /// (`docs/design/rules.md#action-success`).
 pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";
@@ -142,6 +145,26 @@ pub const PROBE: &str = "upgrade-preflight";
 #[must_use]
 pub fn probe_name(cluster: &str) -> String {
     format!("{cluster}-{PROBE}")
+}
+
+/// A work of an upgrade in the namespace of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorkKind {
+    /// The work of a step.
+    Step(Step),
+    /// The probe.
+    Probe,
+}
+
+impl WorkKind {
+    /// Name of the work in the namespace of a cluster.
+    #[must_use]
+    pub fn work_name(self, cluster: &str) -> String {
+        match self {
+            Self::Step(step) => step.work_name(cluster),
+            Self::Probe => probe_name(cluster),
+        }
+    }
 }
 
 /// Name of the n-th report shard of an MCU (n from 1), as OCM names PlacementDecisions.

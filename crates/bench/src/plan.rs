@@ -235,6 +235,7 @@ impl Scene {
             clock_trusted: true,
             target: "4.12.0".into(),
             allow_downgrade: false,
+            requires_preflight: false,
         }
     }
 
@@ -295,6 +296,7 @@ fn cluster(name: &str, stand: Stand) -> Cluster {
         read: None,
         version: "4.11.9".into(),
         newest_version: "4.11.9".into(),
+        preflight: rollout::Preflight::NotAsked,
     }
 }
 

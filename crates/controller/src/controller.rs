@@ -68,6 +68,8 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         operators_grace: TimeDelta::from_std(flags.operators_grace).unwrap_or(TimeDelta::seconds(30)),
         require_bindings: flags.require_set_bindings,
         allow_hub: flags.allow_hub,
+        agents_can_read: flags.agents_support_read_only,
+        preflight_rate: flags.preflight_rate,
         namespaces: flags
             .watch_namespaces
             .iter()
@@ -360,10 +362,10 @@ async fn carry_out_while_leading(
 
 fn count(context: &Context, job: &WriteJob, outcome: &WriteResult, took: Duration) {
     let kind = match &job.write {
-        Write::Create { .. } => WriteKind::Create,
+        Write::Create { .. } | Write::CreateProbe { .. } => WriteKind::Create,
         Write::Update { .. } => WriteKind::Update,
         Write::MarkSoak { .. } => WriteKind::Mark,
-        Write::Delete { .. } => WriteKind::Delete,
+        Write::Delete { .. } | Write::DeleteProbe { .. } => WriteKind::Delete,
         Write::Report { .. } => WriteKind::Report,
         Write::Status { .. } => WriteKind::Status,
         Write::Finalizers { .. } | Write::Annotate { .. } => WriteKind::Finalizer,

@@ -128,6 +128,8 @@ pub(crate) fn settings() -> Settings {
         operators_grace: TimeDelta::seconds(30),
         require_bindings: false,
         allow_hub: false,
+        agents_can_read: true,
+        preflight_rate: 50,
         namespaces: Vec::new(),
     }
 }

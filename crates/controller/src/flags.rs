@@ -144,6 +144,18 @@ pub struct Flags {
           num_args = 0..=1, require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
     pub allow_hub: bool,
 
+    /// All work agents are of OCM v0.14 or newer (multicluster engine 2.7), so that they can read objects without writing
+    /// them, which spec.preflight needs. An older agent crashes on such a work, so without this flag no cluster is asked.
+    #[arg(long, value_name = "BOOL", env = "MCU_AGENTS_SUPPORT_READ_ONLY", default_value_t = false,
+          default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set,
+          help_heading = "Clusters")]
+    pub agents_support_read_only: bool,
+
+    /// How many clusters an upgrade with spec.preflight asks in a second.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000),
+          help_heading = "Clusters")]
+    pub preflight_rate: u32,
+
     /// Be ready only while the hub enforces the admission policies of this release. Without them, others may write
     /// objects that the controller trusts. If disabled, /readyz only warns.
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,

@@ -67,7 +67,7 @@ pub async fn sweep(context: Arc<Context>, client: Client, candidates: Vec<Orphan
     };
     let (jobs, messages) = context.with(|state| state.record_decisions(decisions, now()));
     for (work, why) in messages {
-        let name = work.step.work_name(&work.cluster);
+        let name = work.kind.work_name(&work.cluster);
         tracing::warn!(
             namespace = &*work.cluster,
             name,
@@ -138,7 +138,7 @@ async fn existing(context: &Context, client: &Client) -> Result<ExistingUpgrades
 /// The whole work including its manifests.
 async fn read(client: &Client, one: &OrphanCandidate) -> Result<Option<Value>, Error> {
     let path = ManifestWork::url_path(&(), Some(&one.cluster));
-    let uri = format!("{path}/{}", one.step.work_name(&one.cluster));
+    let uri = format!("{path}/{}", one.kind.work_name(&one.cluster));
     let request = Request::get(uri)
         .body(Vec::new())
         .map_err(|error| Error::Service(error.into()))?;

@@ -8,6 +8,7 @@ mod source;
 use std::sync::Arc;
 
 use ahash::AHashSet;
+use api::names::probe_name;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use api::views::{
     ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
@@ -216,7 +217,12 @@ impl Watched for ManifestWork {
             .iter()
             .filter_map(|(namespace, name)| Some((Arc::clone(namespace), step_of(namespace, name)?)))
             .collect();
+        let probes = seen
+            .iter()
+            .filter(|(namespace, name)| **name == *probe_name(namespace));
+        let probes = probes.map(|(namespace, _)| Arc::clone(namespace)).collect();
         state.index.retain_works(&steps, newest, context.now());
+        state.index.retain_probes(&probes, newest);
     }
 }
 

@@ -31,6 +31,8 @@ fn context() -> Context {
         operators_grace: chrono::TimeDelta::zero(),
         require_bindings: true,
         allow_hub: false,
+        agents_can_read: true,
+        preflight_rate: 50,
         namespaces: Vec::new(),
     };
     Context::new(

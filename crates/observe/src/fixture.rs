@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::fleet::{self, Observation};
 use crate::index::{Index, Uid};
 use crate::input::{ClusterRow, OtherUpgrades, Standing, UpgradeInput};
+use crate::preflight::Preflights;
 use crate::selection::{self, Selected};
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
 
@@ -67,6 +68,7 @@ pub(crate) struct TestUpgrade {
     pub(crate) readings: AHashMap<Arc<str>, LastReading>,
     pub(crate) blockers: AHashMap<(Arc<str>, Step), StepBlocker>,
     pub(crate) missing: AHashMap<Arc<str>, DateTime<Utc>>,
+    pub(crate) preflights: Preflights,
 }
 
 /// An upgrade that selects these clusters by name and asks for a platform upgrade only.
@@ -95,6 +97,7 @@ pub(crate) fn upgrade(uid: &str, clusters: &[&str], index: &Index) -> TestUpgrad
         readings: AHashMap::new(),
         blockers: AHashMap::new(),
         missing: AHashMap::new(),
+        preflights: Preflights::default(),
     }
 }
 
@@ -151,6 +154,7 @@ impl TestUpgrade {
             readings: &self.readings,
             blockers: &self.blockers,
             missing: &self.missing,
+            preflights: &self.preflights,
         }
     }
 

@@ -187,6 +187,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             eligibility: self.eligibility(known),
             rival,
             newest_version: newest(&version, installed, claimed),
+            preflight: entry.preflights.of(name, entry.uid, self.index, self.now),
             version,
             works: step_works,
             record: row.map(|row| Arc::clone(row.record())),

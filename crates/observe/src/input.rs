@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use rollout::Record;
 
 use crate::index::Uid;
+use crate::preflight::Preflights;
 use crate::selection::Selected;
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
 
@@ -96,6 +97,8 @@ pub struct UpgradeInput<'a, R> {
     pub blockers: &'a AHashMap<(Arc<str>, Step), StepBlocker>,
     /// Clusters whose namespace was found to be missing at this time.
     pub missing: &'a AHashMap<Arc<str>, DateTime<Utc>>,
+    /// What clusters say to the update.
+    pub preflights: &'a Preflights,
 }
 
 impl<'a, R: ClusterRow> UpgradeInput<'a, R> {

@@ -1,8 +1,8 @@
 //! Objects as the hub would return them, for unit tests of this crate and of the controller.
 
 use api::names::{
-    ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_STARTED_AT, APPROVER, CLAIM_VERSION, LABEL_MCU_UID,
-    LABEL_STEP, Step,
+    ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH, APPROVER,
+    CLAIM_VERSION, LABEL_MCU_UID, LABEL_STEP, PROBE, Step, probe_name,
 };
 use api::views::{ManagedCluster, ManifestWork};
 use serde_json::{Value, json};
@@ -99,4 +99,64 @@ pub fn finished(cluster: &str, upgrade: &str, version: u64) -> ManifestWork {
 #[expect(clippy::unwrap_used, reason = "only tests use this module")]
 fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
+}
+
+/// The probe of an upgrade that asks a cluster. It is created when the upgrades of tests are, and not answered yet.
+#[must_use]
+pub fn probe(cluster: &str, (uid, key): (&str, &str), hash: &str, version: u64) -> ManifestWork {
+    read(json!({
+        "metadata": {
+            "name": probe_name(cluster), "namespace": cluster, "uid": format!("{cluster}-probe-{uid}"), "generation": 1,
+            "resourceVersion": version.to_string(), "creationTimestamp": "2026-05-28T10:00:00Z",
+            "labels": {LABEL_MCU_UID: uid, LABEL_STEP: PROBE},
+            "annotations": {ANNOTATION_OWNER: key, ANNOTATION_STEP_HASH: hash},
+        },
+    }))
+}
+
+/// The same work with a status.
+#[must_use]
+pub fn answered(mut probe: ManifestWork, status: Value, version: u64) -> ManifestWork {
+    probe.metadata.resource_version = Some(version.to_string());
+    probe.status = read(status);
+    probe
+}
+
+/// A cluster at 4.20.3 in stable-4.20 with nothing to complain about, to which 4.20.4 is recommended.
+#[must_use]
+pub fn status_of_probe() -> Value {
+    let value =
+        |name: &str, text: &str| json!({"name": name, "fieldValue": {"type": "String", "string": text}});
+    json!({
+        "conditions": [{"type": "Applied", "status": "True", "observedGeneration": 1}],
+        "resourceStatus": {"manifests": [
+            {
+                "resourceMeta": {"group": "config.openshift.io", "kind": "ClusterVersion", "resource": "clusterversions", "name": "version"},
+                "conditions": [
+                    {"type": "Applied", "status": "True"},
+                    {"type": "Available", "status": "True"},
+                    {"type": "UpgradeOffer", "status": "True", "message": "offer/1\nlisted quay.io/r@sha256:a"},
+                ],
+                "statusFeedback": {"values": [
+                    value("desiredVersion", "4.20.3"), value("channel", "stable-4.20"), value("progressing", "False"),
+                    value("failing", "False"), value("retrievedUpdates", "True"), value("targetImage", "quay.io/r@sha256:a"),
+                ]},
+            },
+            map_of_probe("openshift-config-managed", "admin-gates", "UpgradeGates", "keys/1\nkey ack-4.19-a An API is removed."),
+            map_of_probe("openshift-config", "admin-acks", "UpgradeAcks", "keys/1"),
+        ]},
+    })
+}
+
+/// What is reported of a `ConfigMap` with one rule.
+#[must_use]
+pub fn map_of_probe(namespace: &str, name: &str, rule: &str, message: &str) -> Value {
+    json!({
+        "resourceMeta": {"group": "", "kind": "ConfigMap", "resource": "configmaps", "namespace": namespace, "name": name},
+        "conditions": [
+            {"type": "Applied", "status": "True"},
+            {"type": "Available", "status": "True"},
+            {"type": rule, "status": "True", "message": message},
+        ],
+    })
 }

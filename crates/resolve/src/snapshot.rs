@@ -16,6 +16,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet;
 use observe::index::{Change, Index, Uid};
 use observe::input::{OtherUpgrades, Standing, UpgradeInput};
+use observe::preflight::Preflights;
 use observe::record::{HubRow, HubRows, ReportRelation, relation_of};
 use observe::selection::{self, Selected};
 use observe::writes::{Backoff, LastReading, RunningWrites, StepBlocker, Unsettled};
@@ -82,6 +83,7 @@ struct Forgotten {
     unsettled: AHashMap<Arc<str>, Vec<Unsettled>>,
     readings: AHashMap<Arc<str>, LastReading>,
     blockers: AHashMap<(Arc<str>, Step), StepBlocker>,
+    preflights: Preflights,
 }
 
 /// What the planner sees of an upgrade.
@@ -240,6 +242,7 @@ impl Snapshot {
             readings: &forgotten.readings,
             blockers: &forgotten.blockers,
             missing: &forgotten.times,
+            preflights: &forgotten.preflights,
         }
     }
 }

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use api::ManagedClustersUpgradeSpec;
 use api::lenient::Lenient;
 use api::names::{ANNOTATION_RETRY_FAILED, Step};
+use api::preflight::{PreflightMode, UnknownRisks};
 use api::text::is_not_yaml;
 use api::validate::{self, SpecViolation, parse_duration, parse_limit};
 use api::views::{MAX_FINALIZERS, Upgrade};
 use chrono::TimeDelta;
+use clusterversion::preflight::PlannedUpdate;
+use observe::preflight::Question;
 use rollout::{Hold, Policy};
 use sha2::{Digest, Sha256};
 
+use crate::works::probe::ProbeTemplate;
 use crate::works::{Templates, WorkFlags};
 
 /// How much longer than operatorsUpgradeTimeout the approval Job may run (its activeDeadlineSeconds).
@@ -35,6 +39,17 @@ pub struct ResolvedSpec {
     pub templates: Templates,
     /// The policy, except for retry and deletion, which do not come from the spec.
     pub policy: Policy,
+    /// What clusters are asked before they start, if anything.
+    pub preflight: Option<ResolvedPreflight>,
+}
+
+/// What clusters are asked before they start.
+#[derive(Debug)]
+pub struct ResolvedPreflight {
+    /// Renders the probes.
+    pub probe: ProbeTemplate,
+    /// How the answers are judged.
+    pub question: Arc<Question>,
 }
 
 /// Validates a spec and derives policy and templates from it. `operators_grace` is added to the timeout of
@@ -73,6 +88,7 @@ pub fn resolve_spec(
     let strategy = &spec.upgrade_strategy;
     let unreadable = |field: &str| violation(format!("upgradeStrategy.{field} cannot be read"));
     let templates = Templates::new(&spec, flags);
+    let preflight = preflight(&spec, flags);
     (spec.pre_upgrade_action, spec.post_upgrade_action) = (None, None);
     let policy = Policy {
         revision: Arc::from(templates.revision()),
@@ -104,12 +120,51 @@ pub fn resolve_spec(
             .cluster_version
             .as_ref()
             .is_some_and(|target| target.allow_downgrade),
+        requires_preflight: spec
+            .preflight
+            .as_ref()
+            .is_some_and(|preflight| preflight.mode == PreflightMode::Require),
     };
     Ok(ResolvedSpec {
         generation: upgrade.metadata.generation.unwrap_or(0),
         fields: spec,
         templates,
         policy,
+        preflight,
+    })
+}
+
+/// What a valid spec asks clusters before they start.
+fn preflight(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<ResolvedPreflight> {
+    let target = spec.cluster_version.as_ref()?;
+    let preflight = spec.preflight.as_ref()?;
+    if preflight.mode == PreflightMode::Off {
+        return None;
+    }
+    let probe = ProbeTemplate::new(target, flags.spoke_rbac);
+    let update = PlannedUpdate {
+        version: target.version.clone(),
+        image: target.image.clone(),
+        channel: target.channel.clone(),
+        accepted_risks: target.accept_risks.iter().map(|risk| risk.name.clone()).collect(),
+        accept_unknown_risks: preflight.unknown_risks == UnknownRisks::Accept,
+        acks: target.admin_acks.iter().map(|ack| ack.key.clone()).collect(),
+        ignore: preflight
+            .ignore
+            .iter()
+            .map(|finding| finding.as_str().to_owned())
+            .collect(),
+        with_pools: false,
+        allow_downgrade: target.allow_downgrade,
+    };
+    let question = Question {
+        hash: Arc::from(probe.hash()),
+        update,
+        timeout: parse_duration(&preflight.timeout)?,
+    };
+    Some(ResolvedPreflight {
+        probe,
+        question: Arc::new(question),
     })
 }
 

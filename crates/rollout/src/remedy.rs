@@ -89,6 +89,54 @@ const CLUSTERS: &[(Reason, &str)] = &[
         "The cluster runs a newer version than the requested one. Remove it from the selection, request a newer version, or set spec.clusterVersion.allowDowngrade to downgrade it. The cluster then starts automatically.",
     ),
     (
+        Reason::PreflightPending,
+        "Nothing to do: the cluster is being asked. If this persists, check the work agent (klusterlet) on the cluster.",
+    ),
+    (
+        Reason::PreflightUnsupported,
+        "Update the work agent of the cluster, or set spec.preflight.mode to Report to start clusters that cannot be asked.",
+    ),
+    (
+        Reason::PreflightForbidden,
+        "Give the work agent of the cluster the right that the message names: get on clusterversions of config.openshift.io, and on the ConfigMaps admin-gates and admin-acks.",
+    ),
+    (
+        Reason::PreflightUnknown,
+        "Fix what the message names on the cluster; the controller checks again when the cluster reports. To start such clusters anyway, set spec.preflight.mode to Report.",
+    ),
+    (
+        Reason::NotOffered,
+        "Check version and channel: the cluster offers another set of updates (kubectl mcu updates, or oc adm upgrade on the cluster). A newer version in between may be needed.",
+    ),
+    (
+        Reason::RiskNotAccepted,
+        "Read the risk that the message names. Fix its cause on the cluster, choose another version, or accept it by name in spec.clusterVersion.acceptRisks.",
+    ),
+    (
+        Reason::RiskUnknown,
+        "The cluster cannot evaluate a risk yet: check its monitoring (oc adm upgrade --include-not-recommended). To start it anyway, accept the risk by name in spec.clusterVersion.acceptRisks, or set spec.preflight.unknownRisks to Accept.",
+    ),
+    (
+        Reason::AdminAckRequired,
+        "Read what the gate asks for, check the cluster, then name its key in spec.clusterVersion.adminAcks, or acknowledge it on the cluster (ConfigMap admin-acks of namespace openshift-config).",
+    ),
+    (
+        Reason::Updating,
+        "Wait until the update that runs on the cluster is done. The cluster then starts automatically.",
+    ),
+    (
+        Reason::ChannelDiffers,
+        "Set the channel of the cluster to that of spec.clusterVersion.channel (oc adm upgrade channel), so that the cluster evaluates the updates of that channel.",
+    ),
+    (
+        Reason::PoolDegraded,
+        "Fix the MachineConfigPool that the message names on the cluster (oc get machineconfigpools). The cluster then starts automatically.",
+    ),
+    (
+        Reason::PoolPaused,
+        "Unpause the MachineConfigPool that the message names on the cluster. The cluster then starts automatically.",
+    ),
+    (
         Reason::UnreadableCluster,
         "Check ManagedCluster {cluster}: the part that the message names does not match the schema of its API.",
     ),

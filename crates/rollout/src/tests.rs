@@ -8,6 +8,7 @@ mod edits;
 mod fall_back;
 mod gates;
 mod members;
+mod preflight;
 mod proofs;
 mod properties;
 mod retries;

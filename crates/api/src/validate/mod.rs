@@ -5,6 +5,7 @@
 //! among its manifests, and names and labels that cannot exist (`docs/design/rules.md#one-set-of-spec-rules`).
 
 mod grammar;
+mod preflight;
 mod selection;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use crate::lenient::measure;
 use crate::mcu::{ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, UpgradeStrategy};
 use crate::names::MAX_MCU_NAME;
 use grammar::is_lower_case;
+use preflight::check_preflight;
 use selection::{check_placements, check_selector};
 
 pub use grammar::is_subdomain;
@@ -90,6 +92,7 @@ pub fn validate(name: &str, spec: &ManagedClustersUpgradeSpec) -> Vec<SpecViolat
         check_selector("spec.clusterSelector", selector, &mut found);
     }
     check_target(spec, &mut found);
+    check_preflight(spec, &mut found);
     check_operators(spec, &mut found);
     check_strategy(&spec.upgrade_strategy, &mut found);
     for (field, action) in [

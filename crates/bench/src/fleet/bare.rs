@@ -41,6 +41,7 @@ impl Works {
             let facts = ClusterFacts {
                 name,
                 cluster_id: Some(&id),
+                image: None,
             };
             templates.body(Step::Platform, &facts, &stamp)
         };

@@ -67,6 +67,25 @@ pub enum PreflightReason {
 }
 
 impl PreflightReason {
+    /// All reasons.
+    pub const ALL: [Self; 15] = [
+        Self::NewerThanTarget,
+        Self::NotOffered,
+        Self::RiskNotAccepted,
+        Self::AdminAckRequired,
+        Self::NotUpgradeable,
+        Self::Updating,
+        Self::Failing,
+        Self::UpdatesNotRetrieved,
+        Self::PoolDegraded,
+        Self::PoolPaused,
+        Self::PreflightForbidden,
+        Self::RiskUnknown,
+        Self::ChannelDiffers,
+        Self::PreflightUnsupported,
+        Self::PreflightPending,
+    ];
+
     /// Whether the cause stays until somebody acts. Otherwise it is not known whether the update can begin.
     #[must_use]
     pub const fn is_blocking(self) -> bool {

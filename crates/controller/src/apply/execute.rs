@@ -7,7 +7,7 @@ mod reports;
 use std::time::Duration;
 
 use api::ManagedClustersUpgradeStatus;
-use api::names::{ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step};
+use api::names::{ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step, WorkKind};
 use api::views::{ManifestWork, Upgrade};
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::BodyExt;
@@ -53,7 +53,10 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             params,
             ..
         } => match render(job, params, cluster, *step) {
-            Some(body) => create(client, (&job.upgrade, &params.owner), cluster, *step, body).await,
+            Some(body) => {
+                let asker = (&*job.upgrade, &*params.owner);
+                create(client, asker, cluster, WorkKind::Step(*step), body).await
+            }
             None => Ok(unmade(format!("the spec no longer contains step {step}"))),
         },
         Write::Update {
@@ -76,10 +79,18 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             uid,
             version,
             ..
-        } => delete(client, cluster, *step, (uid, *version)).await,
+        } => delete(client, cluster, WorkKind::Step(*step), (uid, *version)).await,
         Write::Read {
             cluster, step, owner, ..
-        } => adopt(client, (&job.upgrade, owner), cluster, *step).await,
+        } => adopt(client, (&job.upgrade, owner), cluster, WorkKind::Step(*step)).await,
+        Write::CreateProbe { cluster, spec, owner } => match &spec.preflight {
+            Some(preflight) => {
+                let body = preflight.probe.body(cluster, &job.upgrade, owner);
+                create(client, (&job.upgrade, owner), cluster, WorkKind::Probe, body).await
+            }
+            None => Ok(unmade("the spec no longer asks clusters".to_owned())),
+        },
+        Write::DeleteProbe { cluster, uid } => delete(client, cluster, WorkKind::Probe, (uid, None)).await,
         Write::Report { namespace, due, body } => {
             reports::write(client, namespace, due, body.as_deref()).await
         }
@@ -227,6 +238,7 @@ fn render(job: &WriteJob, params: &WorkParams, cluster: &str, step: Step) -> Opt
     let facts = ClusterFacts {
         name: cluster,
         cluster_id: params.cluster_id.as_deref(),
+        image: params.image.as_deref(),
     };
     params.spec.templates.body(step, &facts, &stamp(job, params))
 }
@@ -243,6 +255,7 @@ fn render_update(
     let facts = ClusterFacts {
         name: cluster,
         cluster_id: params.cluster_id.as_deref(),
+        image: params.image.as_deref(),
     };
     let body = params
         .spec
@@ -258,11 +271,11 @@ fn upgrade(object: Upgrade) -> WriteResult {
     WriteResult::Upgrade(Box::new(object))
 }
 
-/// Reads the work of a step from the hub. A read without a resource version returns the latest state, not a
+/// Reads a work from the hub. A read without a resource version returns the latest state, not a
 /// cached one.
-async fn get(client: &Client, cluster: &str, step: Step) -> Result<Option<ManifestWork>, Error> {
+async fn get(client: &Client, cluster: &str, kind: WorkKind) -> Result<Option<ManifestWork>, Error> {
     let get = Request::builder()
-        .uri(work_uri(cluster, &step.work_name(cluster)))
+        .uri(work_uri(cluster, &kind.work_name(cluster)))
         .header(header::ACCEPT, JSON)
         .body(Vec::new())
         .map_err(|error| Error::Service(error.into()))?;
@@ -277,7 +290,7 @@ async fn create(
     client: &Client,
     upgrade: (&str, &str),
     cluster: &str,
-    step: Step,
+    kind: WorkKind,
     body: Vec<u8>,
 ) -> Result<WriteResult, Error> {
     let uri = format!(
@@ -293,7 +306,7 @@ async fn create(
     // A new work has no status yet, so its metadata is enough.
     match request::<ManifestWork>(client, post).await {
         Ok(work) => Ok(WriteResult::Work(Box::new(work))),
-        Err(Error::Api(status)) if status.is_already_exists() => adopt(client, upgrade, cluster, step).await,
+        Err(Error::Api(status)) if status.is_already_exists() => adopt(client, upgrade, cluster, kind).await,
         Err(Error::Api(status)) if is_invalid(&status) => Ok(WriteResult::Refused(what_is_invalid(&status))),
         Err(error) => Err(error),
     }
@@ -304,9 +317,9 @@ async fn adopt(
     client: &Client,
     (upgrade, key): (&str, &str),
     cluster: &str,
-    step: Step,
+    kind: WorkKind,
 ) -> Result<WriteResult, Error> {
-    let Some(work) = get(client, cluster, step).await? else {
+    let Some(work) = get(client, cluster, kind).await? else {
         return Ok(WriteResult::Gone);
     };
     let owner = work
@@ -353,7 +366,7 @@ async fn update(
     match request::<ManifestWork>(client, apply).await {
         Ok(work) => Ok(WriteResult::Work(Box::new(work))),
         Err(Error::Api(status)) if status.is_conflict() => {
-            let Some(work) = get(client, cluster, Step::Platform).await? else {
+            let Some(work) = get(client, cluster, WorkKind::Step(Step::Platform)).await? else {
                 return Ok(WriteResult::Gone);
             };
             let meta = &work.metadata;
@@ -388,10 +401,10 @@ async fn mark(
 async fn delete(
     client: &Client,
     cluster: &str,
-    step: Step,
+    kind: WorkKind,
     (uid, version): (&str, Option<u64>),
 ) -> Result<WriteResult, Error> {
-    let name = step.work_name(cluster);
+    let name = kind.work_name(cluster);
     let options = json!({
         "apiVersion": "v1",
         "kind": "DeleteOptions",
@@ -410,7 +423,7 @@ async fn delete(
         Ok(_) => Ok(WriteResult::DeletionAccepted),
         Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Gone),
         Err(Error::Api(status)) if status.is_conflict() => {
-            let Some(work) = get(client, cluster, step).await? else {
+            let Some(work) = get(client, cluster, kind).await? else {
                 return Ok(WriteResult::Gone);
             };
             let meta = &work.metadata;

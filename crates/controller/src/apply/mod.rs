@@ -44,6 +44,8 @@ pub struct WorkParams {
     pub owner: Arc<str>,
     /// Cluster ID, if it is known.
     pub cluster_id: Option<Arc<str>>,
+    /// The release image that the cluster must be asked for, if the version alone is not enough.
+    pub image: Option<Arc<str>>,
     /// Attempt to record on the work.
     pub attempt: Attempt,
     /// Start of the step's clock.
@@ -112,6 +114,22 @@ pub enum Write {
         /// When the read was requested.
         asked: DateTime<Utc>,
     },
+    /// Ask a cluster what it would say to the update.
+    CreateProbe {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The spec whose preflight asks.
+        spec: Arc<ResolvedSpec>,
+        /// `namespace/name` of the upgrade.
+        owner: Arc<str>,
+    },
+    /// Delete a probe.
+    DeleteProbe {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// UID of the object to delete.
+        uid: Arc<str>,
+    },
     /// Write a report shard, or delete it if it has no rows.
     Report {
         /// Namespace of the upgrade.
@@ -165,7 +183,9 @@ impl Write {
             | Write::Update { cluster, .. }
             | Write::MarkSoak { cluster, .. }
             | Write::Delete { cluster, .. }
-            | Write::Read { cluster, .. } => Some(cluster),
+            | Write::Read { cluster, .. }
+            | Write::CreateProbe { cluster, .. }
+            | Write::DeleteProbe { cluster, .. } => Some(cluster),
             Write::Report { .. }
             | Write::Status { .. }
             | Write::Finalizers { .. }
@@ -183,8 +203,11 @@ impl Write {
             | Write::Finalizers { .. }
             | Write::Annotate { .. }
             | Write::Read { .. } => Priority::Record,
-            Write::Create { .. } | Write::Update { .. } | Write::MarkSoak { .. } => Priority::Start,
-            Write::Delete { halt: false, .. } => Priority::CleanUp,
+            Write::Create { .. }
+            | Write::Update { .. }
+            | Write::MarkSoak { .. }
+            | Write::CreateProbe { .. } => Priority::Start,
+            Write::Delete { halt: false, .. } | Write::DeleteProbe { .. } => Priority::CleanUp,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::ManagedClustersUpgradeStatus;
+use api::preflight::PreflightSummary;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet::Observation;
 use observe::index::Index;
@@ -19,14 +20,17 @@ use crate::events::{self, Regarding};
 use crate::metrics::labels::ReconcileOutcome;
 use crate::reconcile::finalizer;
 use crate::reconcile::jobs::{prepare, status_job};
+use crate::reconcile::probes;
 use crate::reconcile::request::{Checked, PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
 use crate::report::input::{PreviousStatus, Situation, StatusInput};
 use crate::report::notable;
 use crate::report::rows::PhaseChange;
 use crate::report::status;
+use crate::state::changes::concerns_planning;
 use crate::state::context::State;
-use crate::state::upgrade::{UpgradeEntry, concerns_planning, wake_conflicting};
+use crate::state::settings::Settings;
+use crate::state::upgrade::{UpgradeEntry, wake_conflicting};
 
 /// When to plan again after a plan was rejected.
 const REFUSED_PLAN_RETRY: TimeDelta = TimeDelta::seconds(15);
@@ -56,7 +60,12 @@ pub(super) fn commit(
     request: ReconcileRequest<Checked>,
     started: Instant,
 ) -> CommitResult {
-    let State { index, upgrades, .. } = state;
+    let State {
+        index,
+        upgrades,
+        settings,
+        ..
+    } = state;
     let Some(entry) = upgrades.get_mut(uid) else {
         return CommitResult::default();
     };
@@ -73,14 +82,15 @@ pub(super) fn commit(
             record_observation(entry, &observed.observation);
             entry.last_reconcile = Some((clock::now(), clock::since(started)));
             let fleet = &observed.observation.fleet;
+            let hub = Hub { index, settings };
             match result {
                 Err(violations) => refuse(entry, &violations, now),
                 // The spec was edited meanwhile, and the entry is dirty already.
                 Ok(_) if concerns_planning(&request.object, &entry.object) => CommitResult::default(),
                 Ok(plan) if entry.is_deleting() => {
-                    commit_deletion(entry, index, &observed.wanted, fleet, &plan, now)
+                    commit_deletion(entry, hub, &observed.wanted, fleet, &plan, now)
                 }
-                Ok(plan) => commit_plan(entry, index, &observed.wanted, fleet, &plan, now),
+                Ok(plan) => commit_plan(entry, hub, &observed.wanted, fleet, &plan, now),
             }
         }
     };
@@ -148,7 +158,7 @@ fn show_violations(entry: &mut UpgradeEntry, index: &Index, now: DateTime<Utc>) 
         violations: &violations,
         plan: None,
     };
-    let events = draft_status(entry, &situation, None, now);
+    let events = draft_status(entry, &situation, (None, None), now);
     CommitResult {
         regarding: Some(regarding(entry)),
         events,
@@ -168,7 +178,7 @@ fn show_completed(entry: &mut UpgradeEntry, completed: &Completed, now: DateTime
             plan: None,
         },
     };
-    let events = draft_status(entry, &situation, None, now);
+    let events = draft_status(entry, &situation, (None, None), now);
     let mut jobs = Vec::new();
     if let Some(until) = entry.finalizer_backoff_until(now) {
         entry.wake_at = Some(until);
@@ -184,16 +194,23 @@ fn show_completed(entry: &mut UpgradeEntry, completed: &Completed, now: DateTime
     }
 }
 
+/// What is known of the hub, and the settings of the controller.
+struct Hub<'a> {
+    index: &'a mut Index,
+    settings: &'a Settings,
+}
+
 /// The writes of a plan. Works that are to be deleted count as being deleted from now on.
 fn prepare_writes(
     entry: &mut UpgradeEntry,
-    index: &mut Index,
+    Hub { index, settings }: Hub<'_>,
     wanted: &PlanRequest,
+    fleet: &Fleet,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> Vec<WriteJob> {
     let operations = plan.operations.iter();
-    let jobs: Vec<WriteJob> = operations
+    let mut jobs: Vec<WriteJob> = operations
         .filter_map(|operation| prepare(entry, index, operation, wanted, now))
         .collect();
     entry.wake_at = plan.wake_at.into_iter().chain(entry.due_at(now)).min();
@@ -209,26 +226,29 @@ fn prepare_writes(
             index.mark_deleting(cluster, *step, uid, *version);
         }
     }
+    jobs.extend(probes::due(entry, index, settings, wanted, fleet, now));
     jobs
 }
 
 fn commit_deletion(
     entry: &mut UpgradeEntry,
-    index: &mut Index,
+    Hub { index, settings }: Hub<'_>,
     wanted: &PlanRequest,
     fleet: &Fleet,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> CommitResult {
-    let mut jobs = prepare_writes(entry, index, wanted, plan, now);
-    if finalizer::may_be_removed(entry, fleet, now, jobs.is_empty()) {
+    let hub = Hub { index, settings };
+    let mut jobs = prepare_writes(entry, hub, wanted, fleet, plan, now);
+    let is_idle = jobs.is_empty() && !probes::are_left(entry, index, settings);
+    if finalizer::may_be_removed(entry, fleet, now, is_idle) {
         jobs.push(finalizer::remove(entry));
     }
     let mut events = Vec::new();
     // Once the removal of the finalizer is queued, nothing more is written for this object.
     if !entry.finalizing {
         let refused = finalizer::refused_write(entry, fleet);
-        events = draft_status(entry, &Situation::Deleting(refused.as_deref()), None, now);
+        events = draft_status(entry, &Situation::Deleting(refused.as_deref()), (None, None), now);
         let due = entry.status.due(clock::now());
         jobs.extend(due.map(|status| status_job(entry, status)));
     }
@@ -243,13 +263,13 @@ fn commit_deletion(
 
 fn commit_plan(
     entry: &mut UpgradeEntry,
-    index: &mut Index,
+    hub: Hub<'_>,
     wanted: &PlanRequest,
     fleet: &Fleet,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> CommitResult {
-    let mut jobs = prepare_writes(entry, index, wanted, plan, now);
+    let mut jobs = prepare_writes(entry, hub, wanted, fleet, plan, now);
     let instant = clock::now();
     // Fleet and plan are both sorted by name, so one pass finds all clusters.
     let mut clusters = fleet.clusters.iter();
@@ -272,7 +292,8 @@ fn commit_plan(
         .retry
         .as_deref()
         .map(|token| (token, retried(token, plan)));
-    let events = draft_status(entry, &situation, retry, now);
+    let preflight = entry.preflights.summary(fleet);
+    let events = draft_status(entry, &situation, (retry, preflight), now);
     let due = entry.status.due(instant);
     jobs.extend(due.map(|status| status_job(entry, status)));
     jobs.extend(restore::note_completion(entry, &wanted.policy, plan, now));
@@ -301,11 +322,11 @@ const fn written(jobs: &[WriteJob]) -> ReconcileOutcome {
 }
 
 /// Drafts the status and returns the Events. `retry`: the token of the current retry, and how many clusters
-/// it queued again.
+/// it queued again. `preflight`: what clusters say that have not started.
 fn draft_status(
     entry: &mut UpgradeEntry,
     situation: &Situation<'_>,
-    retry: Option<(&str, usize)>,
+    (retry, preflight): (Option<(&str, usize)>, Option<PreflightSummary>),
     now: DateTime<Utc>,
 ) -> Vec<(events::EventReason, String)> {
     let unknown = ManagedClustersUpgradeStatus::default();
@@ -333,6 +354,7 @@ fn draft_status(
         observed_retry: observed_retry.as_deref(),
         refused: entry.rows.refusal(),
         skew: entry.skew,
+        preflight,
         now,
     };
     let previous = PreviousStatus { latest, written };

@@ -32,6 +32,7 @@ pub fn policy() -> Policy {
         clock_trusted: true,
         target: Arc::from(""),
         allow_downgrade: false,
+        requires_preflight: false,
     }
 }
 

@@ -86,6 +86,7 @@ fn write_of(
                 .clusters
                 .get(&cluster)
                 .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
+            image: release_image(entry, index, &cluster, wanted),
             attempt: attempt.clone(),
             started,
         })
@@ -123,6 +124,22 @@ fn write_of(
             halt: is_halt(*why),
         },
     })
+}
+
+/// The release image that a cluster must be asked for: by its answers or, once a work asks for it, that of the work.
+fn release_image(
+    entry: &UpgradeEntry,
+    index: &Index,
+    cluster: &str,
+    wanted: &PlanRequest,
+) -> Option<Arc<str>> {
+    let wanted = wanted.policy.steps[Step::Platform.index()].as_ref();
+    let work = index.work_of(cluster, Step::Platform);
+    let asked = work.filter(|view| view.upgrade == entry.uid && Some(&view.work.hash) == wanted);
+    match asked {
+        Some(view) => Some(Arc::clone(&view.release_image)).filter(|image| !image.is_empty()),
+        None => entry.preflights.image(cluster).map(Arc::from),
+    }
 }
 
 /// True when a deletion stops a running step instead of cleaning up after a finished one.

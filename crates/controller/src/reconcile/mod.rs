@@ -20,6 +20,7 @@
 pub(crate) mod commit;
 pub mod finalizer;
 pub(crate) mod jobs;
+mod probes;
 mod request;
 mod resolve;
 pub mod restore;

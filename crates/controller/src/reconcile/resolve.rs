@@ -14,6 +14,7 @@ use rollout::{Hold, Policy};
 
 use crate::clock;
 use crate::reconcile::finalizer::{self, FinalizerStep};
+use crate::reconcile::probes;
 use crate::reconcile::request::{PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
 use crate::state::context::{Context, State};
@@ -93,6 +94,7 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<Pla
         wake_conflicting(upgrades);
     }
     let entry = upgrades.get_mut(uid)?;
+    probes::refresh(entry, index, settings, now);
     entry.dirty = false;
     let starting = entry.running.iter().filter(|(_, writes)| writes.starting);
     let mut awaited = starting

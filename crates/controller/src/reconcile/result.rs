@@ -10,6 +10,7 @@ use observe::writes::{Backoff, BlockerKind};
 
 use crate::apply::{WorkParams, Write, WriteError, WriteErrorKind, WriteJob, WriteResult};
 use crate::clock;
+use crate::reconcile::probes;
 use crate::report::shard::ShardWrite;
 use crate::state::context::{Context, State, relation_of};
 use crate::state::upgrade::UpgradeEntry;
@@ -22,18 +23,11 @@ const TERMINATING: TimeDelta = TimeDelta::seconds(5);
 pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result: &WriteResult) {
     let now = context.now();
     let WriteJob { upgrade, write } = job;
-    match result {
-        WriteResult::Work(work) | WriteResult::Rival(work) | WriteResult::WorkChanged(work) => {
-            state.update_works(|index| index.answered_work(work, now));
-        }
-        WriteResult::Upgrade(object) | WriteResult::UpgradeChanged(Some(object)) => {
-            state.answered_upgrade((**object).clone());
-        }
-        _ => {}
-    }
+    record_object(state, result, now);
     record_deletion(&mut state.index, &write, result, now);
     let Some(entry) = state.upgrades.get_mut(&upgrade) else {
-        if let (Write::Delete { uid, .. }, WriteResult::DeletionAccepted) = (&write, result)
+        if let (Write::Delete { uid, .. } | Write::DeleteProbe { uid, .. }, WriteResult::DeletionAccepted) =
+            (&write, result)
             && state.orphans.contains(uid)
         {
             context.metrics.orphan_swept();
@@ -75,6 +69,9 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
             }
             entry.end(&cluster);
         }
+        Write::CreateProbe { cluster, .. } | Write::DeleteProbe { cluster, .. } => {
+            probes::record(entry, &cluster, result, now);
+        }
         Write::Report { due, .. } => {
             let is_known = record_report(entry, *due, result);
             entry.dirty = true;
@@ -96,6 +93,19 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     if is_settled || entry.is_some_and(|entry| is_forbidden(entry, cluster.as_deref()) != was_forbidden) {
         // Other upgrades may be waiting for the clusters whose writes are settled now, or are known to stay forbidden.
         wake_conflicting(&mut state.upgrades);
+    }
+}
+
+/// Records the object that a response contains.
+fn record_object(state: &mut State, result: &WriteResult, now: DateTime<Utc>) {
+    match result {
+        WriteResult::Work(work) | WriteResult::Rival(work) | WriteResult::WorkChanged(work) => {
+            state.update_works(|index| index.answered_work(work, now));
+        }
+        WriteResult::Upgrade(object) | WriteResult::UpgradeChanged(Some(object)) => {
+            state.answered_upgrade((**object).clone());
+        }
+        _ => {}
     }
 }
 
@@ -214,7 +224,9 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult, now: 
             },
             WriteResult::Work(work) | WriteResult::Rival(work),
         ) if work.metadata.uid.as_deref() != Some(uid) => index.remove_work(cluster, *step, uid, now),
-        (Write::Delete { .. }, WriteResult::DeletionAccepted) => {}
+        (Write::Delete { .. } | Write::DeleteProbe { .. }, WriteResult::DeletionAccepted) => {}
+        (Write::DeleteProbe { cluster, uid }, WriteResult::Gone) => index.remove_probe(cluster, uid),
+        (Write::DeleteProbe { cluster, uid }, _) => index.mark_probe(cluster, uid, false),
         (
             Write::Delete {
                 cluster, step, uid, ..

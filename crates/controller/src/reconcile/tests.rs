@@ -98,7 +98,15 @@ impl TestHub {
             Write::Create { cluster, step, .. } => {
                 WriteResult::Work(Box::new(self.made(cluster, *step, &job)))
             }
-            Write::Delete { .. } => WriteResult::DeletionAccepted,
+            Write::CreateProbe { cluster, spec, owner } => {
+                let preflight = spec.preflight.as_ref().unwrap();
+                let body = preflight.probe.body(cluster, &job.upgrade, owner);
+                let mut work: ManifestWork = serde_json::from_slice(&body).unwrap();
+                work.metadata.uid = Some(format!("{cluster}-probe-{}", self.version));
+                work.metadata.resource_version = Some(self.version.to_string());
+                WriteResult::Work(Box::new(work))
+            }
+            Write::Delete { .. } | Write::DeleteProbe { .. } => WriteResult::DeletionAccepted,
             Write::Report { .. } => WriteResult::Report(crate::fixture::stored(self.version)),
             Write::Status { .. } | Write::Finalizers { .. } | Write::Annotate { .. } => {
                 WriteResult::Upgrade(Box::new(self.written(&job)))
@@ -209,6 +217,8 @@ fn line(job: &WriteJob) -> String {
         Write::MarkSoak { cluster, .. } => format!("mark {cluster}"),
         Write::Delete { cluster, step, .. } => format!("delete {cluster}-{step}"),
         Write::Read { cluster, step, .. } => format!("read {cluster}-{step}"),
+        Write::CreateProbe { cluster, .. } => format!("create {cluster}-probe"),
+        Write::DeleteProbe { cluster, .. } => format!("delete {cluster}-probe"),
         Write::Report { due, .. } => format!("report {}", due.name),
         Write::Status { .. } => "status".to_owned(),
         Write::Annotate { .. } => "annotate".to_owned(),
@@ -574,6 +584,7 @@ async fn a_rejected_report_that_somebody_deletes_is_no_longer_a_cause_once_its_r
 }
 
 mod finalizer;
+mod preflight;
 mod restore;
 mod scope;
 mod target;

@@ -1,6 +1,7 @@
 //! The input for drafting a status.
 
 use api::mcu::ManagedClustersUpgradeStatus;
+use api::preflight::PreflightSummary;
 use api::validate::SpecViolation;
 use chrono::{DateTime, TimeDelta, Utc};
 use resolve::origin::Completed;
@@ -30,6 +31,8 @@ pub struct StatusInput<'a> {
     pub refused: Option<String>,
     /// How far the controller's clock is ahead of the hub's, if the difference is too large.
     pub skew: Option<TimeDelta>,
+    /// What clusters say that have not started; `None` if they are not asked.
+    pub preflight: Option<PreflightSummary>,
     /// The current time.
     pub now: DateTime<Utc>,
 }

@@ -100,6 +100,7 @@ fn of_plan(
         slots: Some(format!("{}/{}", summary.in_flight, summary.max_concurrency)),
         canaries: (canaries.total > 0).then(|| format!("{}/{}", canaries.complete, canaries.total)),
         phases: phases(&plan.clusters),
+        preflight: input.preflight,
         causes,
         progress: Some(format!(
             "{}/{}",

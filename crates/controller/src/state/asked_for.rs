@@ -10,9 +10,12 @@ impl State {
     /// author has paused, or lead to a target that is none any more. If it is still due, it is planned again.
     #[must_use]
     pub fn is_asked_for(&self, job: &WriteJob) -> bool {
-        let (Write::Create { cluster, params, .. } | Write::Update { cluster, params, .. }) = &job.write
-        else {
-            return true;
+        let (cluster, planned) = match &job.write {
+            Write::Create { cluster, params, .. } | Write::Update { cluster, params, .. } => {
+                (cluster, &params.spec)
+            }
+            Write::CreateProbe { cluster, spec, .. } => (cluster, spec),
+            _ => return true,
         };
         let Some(entry) = self
             .upgrades
@@ -22,11 +25,11 @@ impl State {
             return false;
         };
         if let Ok(spec) = &entry.spec {
-            return Arc::ptr_eq(spec, &params.spec);
+            return Arc::ptr_eq(spec, planned);
         }
         // Nothing starts by an invalid spec, and clusters in flight continue by the last valid one.
         let is_start = entry.running.get(cluster).is_some_and(|writes| writes.starting);
-        !is_start && entry.is_in_force(&params.spec)
+        !is_start && entry.is_in_force(planned)
     }
 }
 

@@ -23,13 +23,14 @@ use crate::metrics::Metrics;
 use crate::metrics::labels::WatchKind;
 use crate::phase_log::PhaseLog;
 use crate::sources::Sources;
+use crate::state::changes::{concerns_archive, concerns_planning};
 use crate::state::freshness::Freshness;
 use crate::state::freshness::KINDS;
 use crate::state::operation_limit::OperationLimit;
 use crate::state::orphans::Orphans;
 use crate::state::settings::Settings;
 use crate::state::upgrade::Upgrades;
-use crate::state::upgrade::{UpgradeEntry, concerns_archive, concerns_planning, wake_conflicting};
+use crate::state::upgrade::{UpgradeEntry, wake_conflicting};
 
 /// Largest number of remembered reports whose upgrades are not known.
 const MAX_UNKNOWN_REPORTS: usize = 4096;

@@ -3,6 +3,7 @@
 
 pub mod asked_for;
 pub mod backoff;
+pub(crate) mod changes;
 pub mod context;
 pub mod freshness;
 pub mod observed;

@@ -111,6 +111,7 @@ impl UpgradeEntry {
             readings: &self.readings,
             blockers: &self.blockers,
             missing: &self.missing,
+            preflights: &self.preflights,
         }
     }
 

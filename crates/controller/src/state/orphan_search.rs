@@ -1,6 +1,7 @@
 //! Finds works whose upgrade is gone, and handles the results of the sweep that reads and deletes them. No
 //! I/O.
 
+use api::names::WorkKind;
 use observe::index::Uid;
 use resolve::origin::Origin;
 use rollout::Phase;
@@ -29,13 +30,22 @@ impl State {
         let unknown = |uid: &&Uid| !self.upgrades.contains_key(*uid);
         let owners: Vec<Uid> = self.index.owners().filter(unknown).cloned().collect();
         let mut found = Vec::new();
+        for upgrade in self.index.probe_owners().filter(unknown) {
+            let probes = self.index.probes_of(upgrade);
+            found.extend(probes.map(|(cluster, probe)| OrphanCandidate {
+                cluster: Arc::clone(cluster),
+                kind: WorkKind::Probe,
+                uid: Arc::clone(&probe.uid),
+                upgrade: Arc::clone(upgrade),
+            }));
+        }
         for upgrade in owners {
             for cluster in self.index.clusters_of(&upgrade) {
                 let works = self.index.works(&cluster).into_iter().flatten().flatten();
                 let of_it = works.filter(|view| view.upgrade == upgrade && !view.work.vanished);
                 found.extend(of_it.map(|view| OrphanCandidate {
                     cluster: Arc::clone(&cluster),
-                    step: view.step,
+                    kind: WorkKind::Step(view.step),
                     uid: Arc::clone(&view.uid),
                     upgrade: Arc::clone(&upgrade),
                 }));
@@ -46,9 +56,15 @@ impl State {
             return Vec::new();
         }
         let mut due = self.orphans.due(now);
-        due.retain(|one| {
-            let view = self.index.work_of(&one.cluster, one.step);
-            view.is_some_and(|view| !view.work.terminating)
+        due.retain(|one| match one.kind {
+            WorkKind::Step(step) => {
+                let view = self.index.work_of(&one.cluster, step);
+                view.is_some_and(|view| !view.work.terminating)
+            }
+            WorkKind::Probe => self
+                .index
+                .probe(&one.cluster)
+                .is_some_and(|probe| !probe.is_ending),
         });
         self.orphans.evaluating = !due.is_empty();
         due
@@ -64,7 +80,7 @@ impl State {
         self.orphans.evaluating = false;
         let (mut jobs, mut reports) = (Vec::new(), Vec::new());
         for (one, decision) in decisions {
-            let key = (Arc::clone(&one.cluster), one.step.index());
+            let key = (Arc::clone(&one.cluster), one.kind);
             let Some(orphan) = self.orphans.known.get_mut(&key) else {
                 continue;
             };
@@ -81,17 +97,25 @@ impl State {
                     }
                 }
                 OrphanDecision::Remove => {
-                    self.index.mark_deleting(&one.cluster, one.step, &one.uid, None);
-                    jobs.push(WriteJob {
-                        upgrade: one.upgrade,
-                        write: Write::Delete {
-                            cluster: one.cluster,
-                            step: one.step,
-                            uid: one.uid,
-                            version: None,
-                            halt: false,
-                        },
-                    });
+                    let (cluster, uid) = (one.cluster, one.uid);
+                    let write = match one.kind {
+                        WorkKind::Step(step) => {
+                            self.index.mark_deleting(&cluster, step, &uid, None);
+                            Write::Delete {
+                                cluster,
+                                step,
+                                uid,
+                                version: None,
+                                halt: false,
+                            }
+                        }
+                        WorkKind::Probe => {
+                            self.index.mark_probe(&cluster, &uid, true);
+                            Write::DeleteProbe { cluster, uid }
+                        }
+                    };
+                    let upgrade = one.upgrade;
+                    jobs.push(WriteJob { upgrade, write });
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Works that have our label and one of the four names, but whose upgrade does not exist. They are counted,
+//! Works that have our label and one of the five names, but whose upgrade does not exist. They are counted,
 //! and removed after their upgrade has certainly been gone for ten minutes.
 //!
 //! Such works remain if a creation takes effect after its upgrade was deleted, if someone removes a
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ahash::AHashSet;
-use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
+use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step, WorkKind};
 use observe::index::Uid;
 use serde_json::Value;
 
@@ -21,10 +21,10 @@ const BATCH: usize = 50;
 /// How long the upgrade of a work must have been gone before the work is removed.
 pub const SWEEP_AFTER: Duration = Duration::from_mins(10);
 
-/// Works without an upgrade, by cluster and index of the step.
+/// Works without an upgrade, by cluster and kind.
 #[derive(Debug, Default)]
 pub struct Orphans {
-    pub(super) known: BTreeMap<(Arc<str>, usize), Orphan>,
+    pub(super) known: BTreeMap<(Arc<str>, WorkKind), Orphan>,
     pub(super) scanned: Option<Instant>,
     /// Some of them are being evaluated.
     pub(super) evaluating: bool,
@@ -45,8 +45,8 @@ pub(super) struct Orphan {
 pub struct OrphanCandidate {
     /// Its cluster.
     pub cluster: Arc<str>,
-    /// Its step.
-    pub step: Step,
+    /// Which work it is.
+    pub kind: WorkKind,
     /// UID of the work.
     pub uid: Arc<str>,
     /// UID of the upgrade in the label of the work.
@@ -87,7 +87,7 @@ pub fn evaluate(
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let same = text(&meta["uid"]) == *candidate.uid
         && text(&meta["labels"][LABEL_MCU_UID]) == *candidate.upgrade
-        && text(&meta["name"]) == candidate.step.work_name(&candidate.cluster);
+        && text(&meta["name"]) == candidate.kind.work_name(&candidate.cluster);
     if !same || !meta["deletionTimestamp"].is_null() || existing.uids.contains(&*candidate.upgrade) {
         return OrphanDecision::Leave;
     }
@@ -100,16 +100,16 @@ pub fn evaluate(
     if !settings.namespaces.is_empty() && !namespace.is_some_and(|namespace| settings.serves(namespace)) {
         return OrphanDecision::Leave;
     }
-    if touches_cluster_version(candidate.step, work) && !keeps_cluster_version(work) {
+    if touches_cluster_version(candidate.kind, work) && !keeps_cluster_version(work) {
         return OrphanDecision::Keep("its deleteOption would delete the cluster's ClusterVersion with it");
     }
     OrphanDecision::Remove
 }
 
-fn touches_cluster_version(step: Step, work: &Value) -> bool {
+fn touches_cluster_version(kind: WorkKind, work: &Value) -> bool {
     let manifests = work["spec"]["workload"]["manifests"].as_array();
     let is_version = |manifest: &Value| manifest["kind"] == "ClusterVersion";
-    step == Step::Platform || manifests.into_iter().flatten().any(is_version)
+    kind == WorkKind::Step(Step::Platform) || manifests.into_iter().flatten().any(is_version)
 }
 
 /// True when deleting the work keeps ClusterVersion on the cluster.
@@ -143,7 +143,7 @@ impl Orphans {
     pub(super) fn take(&mut self, found: Vec<OrphanCandidate>, now: Instant) {
         let mut before = std::mem::take(&mut self.known);
         for one in found {
-            let key = (Arc::clone(&one.cluster), one.step.index());
+            let key = (Arc::clone(&one.cluster), one.kind);
             let known = before
                 .remove(&key)
                 .filter(|known| known.uid == one.uid && known.upgrade == one.upgrade);
@@ -162,9 +162,9 @@ impl Orphans {
     pub(super) fn due(&self, now: Instant) -> Vec<OrphanCandidate> {
         let known = self.known.iter();
         let due = known.filter(|(_, orphan)| orphan.since + SWEEP_AFTER <= now && orphan.next <= now);
-        let candidate = |((cluster, slot), orphan): (&(Arc<str>, usize), &Orphan)| OrphanCandidate {
+        let candidate = |((cluster, kind), orphan): (&(Arc<str>, WorkKind), &Orphan)| OrphanCandidate {
             cluster: Arc::clone(cluster),
-            step: Step::ALL[*slot],
+            kind: *kind,
             uid: Arc::clone(&orphan.uid),
             upgrade: Arc::clone(&orphan.upgrade),
         };

@@ -16,6 +16,10 @@ pub struct Settings {
     pub require_bindings: bool,
     /// The hub itself may be upgraded.
     pub allow_hub: bool,
+    /// All work agents can read objects without writing them.
+    pub agents_can_read: bool,
+    /// Largest number of clusters that an upgrade asks in a second.
+    pub preflight_rate: u32,
     /// Namespaces whose upgrades are processed; empty: all. Upgrades in other namespaces still hold their
     /// clusters.
     pub namespaces: Vec<Arc<str>>,

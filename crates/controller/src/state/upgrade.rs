@@ -12,6 +12,7 @@ use api::validate::SpecViolation;
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::index::{Index, Uid};
+use observe::preflight::Preflights;
 use observe::selection::Selected;
 use observe::writes::{
     Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
@@ -100,6 +101,8 @@ pub struct UpgradeEntry {
     pub blockers: AHashMap<(Arc<str>, Step), StepBlocker>,
     /// Clusters whose namespace is gone or terminating, until they are checked again.
     pub missing: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// What clusters say to the update before they start.
+    pub preflights: Preflights,
     /// The status and the state of writing it.
     pub status: StatusState,
     /// Another upgrade, or a work of somebody else, is in the way of some clusters.
@@ -163,6 +166,7 @@ impl UpgradeEntry {
             readings: AHashMap::new(),
             blockers: AHashMap::new(),
             missing: AHashMap::new(),
+            preflights: Preflights::default(),
             status: StatusState::default(),
             has_conflicts: false,
             origin: Origin::default(),
@@ -264,6 +268,7 @@ impl UpgradeEntry {
         self.left.clear();
         self.readings.clear();
         self.blockers.clear();
+        self.preflights = Preflights::default();
         self.selected_at = 0;
         self.status.reset();
         self.status.observe(self.object.status.good());
@@ -575,23 +580,4 @@ impl UpgradeEntry {
             },
         );
     }
-}
-
-/// True unless only the status changed.
-pub(crate) fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
-    let (old_meta, new_meta) = (&old.metadata, &new.metadata);
-    old_meta.generation != new_meta.generation
-        || old_meta.annotations != new_meta.annotations
-        || old_meta.deletion_timestamp != new_meta.deletion_timestamp
-        || old_meta.finalizers != new_meta.finalizers
-        || observed_retry(old) != observed_retry(new)
-}
-
-fn observed_retry(upgrade: &Upgrade) -> Option<&str> {
-    upgrade.status.good()?.observed_retry.as_deref()
-}
-
-/// True when the change of the object may change the result of a pass.
-pub(crate) fn concerns_archive(old: &Upgrade, new: &Upgrade) -> bool {
-    concerns_planning(old, new) || old.spec != new.spec || old.status != new.status
 }

@@ -1,3 +1,4 @@
+use api::names::Step;
 use chrono::TimeZone;
 use rollout::StepStatus;
 use serde_json::{Value, json};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use api::names::{
-    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT,
-    ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION,
-    LABEL_MCU_UID, Step,
+    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_RELEASE_IMAGE, ANNOTATION_REVISION,
+    ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE,
+    ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
 };
 use api::text::visible;
 use api::time::{parse_rfc3339, to_chrono};
@@ -41,6 +41,8 @@ pub struct WorkView {
     pub unreadable: Option<Arc<str>>,
     /// The part that the planner sees.
     pub work: Arc<Work>,
+    /// The release image that a platform work requests because its cluster reported it for the version; otherwise empty.
+    pub release_image: Arc<str>,
     /// Version that the cluster runs, if the feedback contains it; otherwise empty.
     pub cluster_version: Arc<str>,
     /// The object carries a deletion time.
@@ -89,6 +91,10 @@ fn unreadable_annotation<'a>(note: &impl Fn(&str) -> &'a str) -> Option<Arc<str>
             ANNOTATION_TARGET_IMAGE,
             is_short(note(ANNOTATION_TARGET_IMAGE), MAX_IMAGE_BYTES),
         ),
+        (
+            ANNOTATION_RELEASE_IMAGE,
+            is_short(note(ANNOTATION_RELEASE_IMAGE), MAX_IMAGE_BYTES),
+        ),
     ];
     let (key, _) = checks.into_iter().find(|(_, fine)| !fine)?;
     Some(Arc::from(format!("annotation {key}")))
@@ -130,6 +136,7 @@ impl WorkView {
             version: attempt(ANNOTATION_TARGET_VERSION),
             image: attempt(ANNOTATION_TARGET_IMAGE),
         };
+        let release_image = pool.share(attempt(ANNOTATION_RELEASE_IMAGE));
         let feedback = feedback::read(object, step, &target, now);
         let cause = feedback.cause.as_ref();
         let work = Arc::new(Work {
@@ -170,6 +177,7 @@ impl WorkView {
             step,
             unreadable,
             work,
+            release_image,
             cluster_version: pool.share(&visible(feedback.version.as_deref().unwrap_or_default())),
             dying: meta.deletion_timestamp.is_some(),
             deletion_requested: false,
@@ -230,6 +238,7 @@ impl WorkView {
             || self.uid != other.uid
             || self.upgrade != other.upgrade
             || self.owner != other.owner
+            || self.release_image != other.release_image
             || self.cluster_version != other.cluster_version
             || self.unconfirmed != other.unconfirmed
     }

@@ -3,6 +3,7 @@
 //! The constant parts are rendered once per revision of a spec, and the body for a cluster is assembled from
 //! them. Works are not sent here; owner and clock come in through a [`Stamp`].
 
+mod acks;
 mod action;
 mod canonical;
 mod operators;
@@ -64,6 +65,8 @@ pub struct ClusterFacts<'a> {
     pub name: &'a str,
     /// OpenShift cluster ID. `None` omits the field, and the cluster keeps its own.
     pub cluster_id: Option<&'a str>,
+    /// The release image that this cluster reports for the version, if it must be asked for the image. `None`: that of the spec.
+    pub image: Option<&'a str>,
 }
 
 /// Owner and clock, which are written as labels and annotations.
@@ -101,11 +104,15 @@ pub(crate) struct Template {
 enum SpecTemplate {
     /// The same for every cluster.
     Whole(String),
-    /// Split at the position of `"clusterID":"…",`.
-    AroundClusterId {
+    /// Split at the positions of `"clusterID":"…",` and of the image.
+    PerCluster {
         /// The text up to and including the brace that opens the ClusterVersion's spec.
         head: String,
-        /// The text from the next key of the spec on.
+        /// The text from the next key of the spec up to the image.
+        before_image: String,
+        /// The image of the spec as JSON.
+        image: String,
+        /// The text after the image.
         tail: String,
     },
 }
@@ -152,7 +159,7 @@ impl Templates {
     #[must_use]
     pub fn body(&self, step: Step, cluster: &ClusterFacts<'_>, stamp: &Stamp<'_>) -> Option<Vec<u8>> {
         let template = self.template(step)?;
-        let annotations = template.annotations(stamp);
+        let annotations = template.annotations(cluster, stamp);
         Some(template.render(step, cluster, stamp, &annotations))
     }
 
@@ -163,18 +170,19 @@ impl Templates {
     /// in the spec of a ManifestWork are atomic, so upstream, channel or clusterID disappear with the old
     /// manifest if the new spec does not contain them. Annotations that the POST has written would stay if
     /// they were omitted, because create and apply are two managers even under one name. The retry token, the
-    /// start of the soak and both target annotations are therefore always present here, empty if they have no
+    /// start of the soak, both target annotations and the release image are therefore always present here, empty if they have no
     /// value. A later apply under the same field manager must send this whole body again; use a merge patch
     /// to change a single annotation.
     #[must_use]
     pub fn platform_apply(&self, cluster: &ClusterFacts<'_>, stamp: &Stamp<'_>) -> Option<Vec<u8>> {
         let template = self.template(Step::Platform)?;
-        let mut annotations = template.annotations(stamp);
+        let mut annotations = template.annotations(cluster, stamp);
         for key in [
             names::ANNOTATION_ATTEMPT,
             names::ANNOTATION_SOAK_STARTED_AT,
             names::ANNOTATION_TARGET_VERSION,
             names::ANNOTATION_TARGET_IMAGE,
+            names::ANNOTATION_RELEASE_IMAGE,
         ] {
             annotations.entry(key).or_insert(Cow::Borrowed(""));
         }
@@ -201,7 +209,7 @@ struct WorkMetadata<'a> {
 }
 
 impl Template {
-    fn annotations<'a>(&'a self, stamp: &Stamp<'a>) -> Annotations<'a> {
+    fn annotations<'a>(&'a self, cluster: &ClusterFacts<'a>, stamp: &Stamp<'a>) -> Annotations<'a> {
         let mut all: Annotations<'a> = self
             .annotations
             .iter()
@@ -214,6 +222,9 @@ impl Template {
             names::ANNOTATION_STARTED_AT,
             api::time::to_rfc3339(stamp.started_at).into(),
         );
+        if let (SpecTemplate::PerCluster { .. }, Some(image)) = (&self.spec, cluster.image) {
+            all.insert(names::ANNOTATION_RELEASE_IMAGE, image.into());
+        }
         if !stamp.retry.is_empty() {
             all.insert(names::ANNOTATION_ATTEMPT, stamp.retry.into());
         }
@@ -245,12 +256,22 @@ impl Template {
         body.push_str(r#","spec":"#);
         match &self.spec {
             SpecTemplate::Whole(text) => body.push_str(text),
-            SpecTemplate::AroundClusterId { head, tail } => {
+            SpecTemplate::PerCluster {
+                head,
+                before_image,
+                image,
+                tail,
+            } => {
                 body.push_str(head);
                 if let Some(id) = cluster.cluster_id {
                     body.push_str(r#""clusterID":"#);
                     body.push_str(&Value::from(id).to_string());
                     body.push(',');
+                }
+                body.push_str(before_image);
+                match cluster.image {
+                    Some(own) => body.push_str(&Value::from(own).to_string()),
+                    None => body.push_str(image),
                 }
                 body.push_str(tail);
             }
@@ -264,7 +285,12 @@ impl SpecTemplate {
     const fn len(&self) -> usize {
         match self {
             SpecTemplate::Whole(text) => text.len(),
-            SpecTemplate::AroundClusterId { head, tail } => head.len() + tail.len(),
+            SpecTemplate::PerCluster {
+                head,
+                before_image,
+                image,
+                tail,
+            } => head.len() + before_image.len() + image.len() + tail.len(),
         }
     }
 }

@@ -6,10 +6,11 @@
 
 use api::mcu::ClusterVersionSpec;
 use api::names::{ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION};
+use api::preflight::AdminAck;
 use clusterversion::feedback::RULES;
 use serde_json::{Map, Value, json};
 
-use super::{SpecTemplate, SpokeRbac, Template, WorkFlags};
+use super::{SpecTemplate, SpokeRbac, Template, WorkFlags, acks};
 use crate::works::canonical;
 
 /// The first minor version of OpenShift in which every release has `desiredUpdate.architecture`.
@@ -44,14 +45,34 @@ fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecTemplate {
             r#"{{"deleteOption":{},"manifestConfigs":{},"workload":{{"manifests":["#,
             r#"{{"apiVersion":"config.openshift.io/v1","kind":"ClusterVersion","metadata":{{"name":"version"}},"spec":{{"#
         ),
-        delete_option(flags.spoke_rbac),
-        manifest_configs(),
+        delete_option(flags.spoke_rbac, &version.admin_acks),
+        manifest_configs(&version.admin_acks),
     );
     let fields = Value::Object(request(version)).to_string();
-    let rbac = permission(flags).map_or_else(String::new, |manifest| format!(",{manifest}"));
     // `fields` is never empty; its opening brace is already in the head.
-    let tail = format!("{}}}{rbac}]}}}}", fields.trim_start_matches('{'));
-    SpecTemplate::AroundClusterId { head, tail }
+    let fields = fields.trim_start_matches('{');
+    let acks = (!version.admin_acks.is_empty()).then(|| acks::manifest(&version.admin_acks));
+    let others: Vec<String> = permission(flags)
+        .into_iter()
+        .chain(acks)
+        .map(|manifest| format!(",{manifest}"))
+        .collect();
+    let image = Value::from(version.image.as_str()).to_string();
+    let (before, after) = around_image(fields, &image);
+    SpecTemplate::PerCluster {
+        head,
+        before_image: before.to_owned(),
+        tail: format!("{after}}}{}]}}}}", others.concat()),
+        image,
+    }
+}
+
+/// The text before and after the value of the only key `image`.
+fn around_image<'a>(fields: &'a str, image: &str) -> (&'a str, &'a str) {
+    const KEY: &str = r#""image":"#;
+    let at = fields.find(KEY).map_or(fields.len(), |at| at + KEY.len());
+    let (before, rest) = fields.split_at(at);
+    (before, rest.strip_prefix(image).unwrap_or(rest))
 }
 
 /// The ClusterVersion's spec without clusterID. All leaves of `desiredUpdate` are always written. If one were
@@ -80,7 +101,7 @@ fn knows_architecture(version: &str) -> bool {
     version.is_some_and(|version| (version.major(), version.minor()) > ARCHITECTURE_SINCE)
 }
 
-fn delete_option(rbac: SpokeRbac) -> Value {
+fn delete_option(rbac: SpokeRbac, acks: &[AdminAck]) -> Value {
     let mut rules = vec![
         json!({ "group": "config.openshift.io", "resource": "clusterversions", "name": "version", "namespace": "" }),
         // This rule has the kind where agents expect the plural resource, so it matches nothing and is
@@ -96,18 +117,21 @@ fn delete_option(rbac: SpokeRbac) -> Value {
             "namespace": "",
         }));
     }
+    if !acks.is_empty() {
+        rules.push(acks::identifier());
+    }
     json!({
         "propagationPolicy": "SelectivelyOrphan",
         "selectivelyOrphans": { "orphaningRules": rules },
     })
 }
 
-fn manifest_configs() -> Value {
+fn manifest_configs(acks: &[AdminAck]) -> Value {
     let paths: Vec<Value> = RULES
         .iter()
         .map(|(name, path)| json!({ "name": name, "path": path }))
         .collect();
-    json!([{
+    let mut configs = vec![json!({
         "resourceIdentifier": {
             "group": "config.openshift.io",
             "resource": "clusterversions",
@@ -119,7 +143,14 @@ fn manifest_configs() -> Value {
             "serverSideApply": { "force": true, "fieldManager": "work-agent-mcu" },
         },
         "feedbackRules": [{ "type": "JSONPaths", "jsonPaths": paths }],
-    }])
+    })];
+    if !acks.is_empty() {
+        configs.push(json!({
+            "resourceIdentifier": acks::identifier(),
+            "updateStrategy": acks::strategy(acks),
+        }));
+    }
+    Value::Array(configs)
 }
 
 fn permission(flags: &WorkFlags) -> Option<Value> {

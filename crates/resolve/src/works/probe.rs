@@ -1,6 +1,6 @@
 //! The probe: a work that asks a cluster, before its update, what it would say to it (`docs/design/preflight.md#the-probe`).
 //!
-//! Its manifests are read and never written. A probe is never changed: for another target it is deleted, and another one is
+//! Its manifests are read and not written, except the acknowledgments that the author lists. A probe is never changed: for another target it is deleted, and another one is
 //! created, so that an answer never belongs to another question.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use clusterversion::gates;
 use clusterversion::preflight::recipe::{self, Rule};
 use serde_json::{Value, json};
 
-use super::{SpokeRbac, canonical};
+use super::{SpokeRbac, acks, canonical};
 
 /// Name of the `ClusterRole` that lets the agent read what the probe asks for.
 const ROLE: &str = "open-cluster-management:mcu-preflight";
@@ -28,7 +28,7 @@ impl ProbeTemplate {
     /// Renders the probe of an update that `api::validate` has accepted.
     #[must_use]
     pub fn new(target: &ClusterVersionSpec, rbac: SpokeRbac) -> Self {
-        let spec = spec(&target.version, rbac);
+        let spec = spec(target, rbac);
         Self {
             hash: canonical::hash(&spec),
             spec,
@@ -69,12 +69,23 @@ struct Reading {
     namespace: &'static str,
     name: &'static str,
     manifest: Value,
+    strategy: Value,
     paths: Vec<(&'static str, String)>,
     rules: Vec<Rule>,
 }
 
-fn spec(target: &str, rbac: SpokeRbac) -> Value {
-    let readings = readings(target);
+fn read_only() -> Value {
+    json!({ "type": "ReadOnly" })
+}
+
+fn spec(target: &ClusterVersionSpec, rbac: SpokeRbac) -> Value {
+    let mut readings = readings(&target.version);
+    if let Some(acks) = readings.last_mut()
+        && !target.admin_acks.is_empty()
+    {
+        acks.manifest = acks::manifest(&target.admin_acks);
+        acks.strategy = acks::strategy(&target.admin_acks);
+    }
     let manifests = readings.iter().map(|reading| reading.manifest.clone());
     let configs: Vec<Value> = readings.iter().map(Reading::config).collect();
     let orphans: Vec<Value> = readings.iter().map(Reading::identifier).collect();
@@ -97,6 +108,7 @@ fn readings(target: &str) -> Vec<Reading> {
         namespace,
         name,
         manifest: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}}),
+        strategy: read_only(),
         paths: Vec::new(),
         rules: rule.into_iter().collect(),
     };
@@ -108,6 +120,7 @@ fn readings(target: &str) -> Vec<Reading> {
         manifest: json!({
             "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
         }),
+        strategy: read_only(),
         paths: own.chain(recipe::paths(target)).collect(),
         rules: vec![recipe::offer_rule(target)],
     };
@@ -126,7 +139,7 @@ impl Reading {
     fn config(&self) -> Value {
         let mut config = json!({
             "resourceIdentifier": self.identifier(),
-            "updateStrategy": { "type": "ReadOnly" },
+            "updateStrategy": self.strategy,
         });
         if !self.paths.is_empty() {
             let paths = self
@@ -170,55 +183,4 @@ fn role(rbac: SpokeRbac) -> Option<Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn template(version: &str) -> ProbeTemplate {
-        let target = ClusterVersionSpec {
-            version: version.to_owned(),
-            ..ClusterVersionSpec::default()
-        };
-        ProbeTemplate::new(&target, SpokeRbac::Aggregate)
-    }
-
-    fn body(version: &str) -> Value {
-        serde_json::from_slice(&template(version).body("edge-1", "uid-1", "team/spring")).unwrap()
-    }
-
-    #[test]
-    fn a_probe_reads_and_writes_nothing_but_the_right_to_read() {
-        let work = body("4.20.4");
-        assert_eq!(work["metadata"]["name"], "edge-1-upgrade-preflight");
-        assert_eq!(work["metadata"]["labels"][names::LABEL_MCU_UID], "uid-1");
-        assert_eq!(
-            work["metadata"]["annotations"][names::ANNOTATION_OWNER],
-            "team/spring"
-        );
-        let spec = &work["spec"];
-        let configs = spec["manifestConfigs"].as_array().unwrap();
-        let orphans = &spec["deleteOption"]["selectivelyOrphans"]["orphaningRules"];
-        for (number, config) in configs.iter().enumerate() {
-            assert_eq!(config["updateStrategy"], json!({"type": "ReadOnly"}));
-            assert_eq!(config["resourceIdentifier"], orphans[number]);
-            let metadata = &spec["workload"]["manifests"][number]["metadata"];
-            assert_eq!(config["resourceIdentifier"]["name"], metadata["name"]);
-        }
-        let manifests = spec["workload"]["manifests"].as_array().unwrap();
-        assert_eq!(manifests.len(), configs.len() + 1);
-        assert_eq!(manifests.last().unwrap()["kind"], "ClusterRole");
-    }
-
-    #[test]
-    fn another_target_is_another_question() {
-        assert_eq!(template("4.20.4").hash(), template("4.20.4").hash());
-        assert_ne!(template("4.20.4").hash(), template("4.20.5").hash());
-    }
-
-    #[test]
-    fn an_update_that_names_no_version_is_asked_for_no_gates() {
-        let work = body("");
-        let configs = work["spec"]["manifestConfigs"].as_array().unwrap();
-        assert!(configs[0].get("conditionRules").is_some());
-        assert!(configs[1].get("conditionRules").is_none());
-    }
-}
+mod tests;

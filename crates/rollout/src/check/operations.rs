@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 use super::records::{has_succeeded, is_proven, tells_of};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Operation, Phase, Reason, Record, RivalHold,
-    Selection, Stage, Step, StepStatus, StepWork, UpdateKind, Work,
+    Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Operation, Phase, Preflight, Reason, Record,
+    RivalHold, Selection, Stage, Step, StepStatus, StepWork, UpdateKind, Work,
 };
 
 /// True when the operation begins or advances a cluster.
@@ -215,7 +215,7 @@ impl Checker<'_> {
                 let text = format!("{step:?} starts while a creation of {late:?} may still be carried out");
                 self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
             }
-            self.check_may_start(cluster, state);
+            self.check_may_start(cluster, state, step);
         } else if clock.is_some_and(|clock| clock != started) {
             let text = format!("{step:?} has a clock that starts at {started} instead of {clock:?}");
             self.report(ViolationKind::ClockReset, Some(cluster), text);
@@ -299,7 +299,7 @@ impl Checker<'_> {
     }
 
     /// Gates that concern only this cluster. Gates of the fleet are in [`super::fleetwide`].
-    fn check_may_start(&mut self, cluster: &Cluster, state: &ClusterState) {
+    fn check_may_start(&mut self, cluster: &Cluster, state: &ClusterState, step: Step) {
         let under_way = [Step::Platform, Step::Operators, Step::PostAction]
             .into_iter()
             .any(|step| is_proven(cluster, &state.record, step.into(), self.now));
@@ -317,12 +317,22 @@ impl Checker<'_> {
             Some("the cluster is blocked or unavailable")
         } else if cluster.rival.is_some() && !gives_way(cluster) {
             Some("another upgrade holds the cluster")
+        } else if self.is_asked_first(cluster, step) && cluster.preflight != Preflight::Ready {
+            Some("the cluster has not said that it would take the update")
         } else {
             None
         };
         if let Some(text) = barred {
             self.report(ViolationKind::StartedBarred, Some(cluster), text);
         }
+    }
+
+    /// True when the step leads to an update that the cluster must be ready for, and that no work asks it for yet.
+    fn is_asked_first(&self, cluster: &Cluster, step: Step) -> bool {
+        let leads_to_update = matches!(step, Step::PreAction | Step::Platform);
+        let wanted = self.policy.steps[Step::Platform.index()].as_ref();
+        let is_asked_for = live(cluster, Step::Platform).is_some_and(|work| Some(&work.hash) == wanted);
+        self.policy.requires_preflight && leads_to_update && wanted.is_some() && !is_asked_for
     }
 
     fn check_mark(&mut self, cluster: &Cluster, state: &ClusterState, step: Step, started: DateTime<Utc>) {

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use api::names::Step;
 use api::report::Phase;
 
+use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::record::{Attempt, Record};
 
@@ -63,6 +64,8 @@ pub struct Cluster {
     /// The newest version that the cluster may run, by what it reports, what it claims and what is remembered: each may be late.
     /// It is not asked for less.
     pub newest_version: Arc<str>,
+    /// What the cluster says to the update before it starts.
+    pub preflight: Preflight,
 }
 
 impl Cluster {
@@ -108,6 +111,13 @@ impl Cluster {
             )
         };
         self.rival.is_some() || self.works.iter().any(is_in_the_way)
+    }
+
+    /// True when a work asks the cluster for the update that the policy requires. Nobody needs to know then what it would say to it.
+    #[must_use]
+    pub fn is_asked_for(&self, policy: &Policy) -> bool {
+        let work = self.step_work(Step::Platform).ours();
+        work.is_some_and(|work| policy.steps[Step::Platform.index()].as_ref() == Some(&work.hash))
     }
 
     /// The work of a step, as far as is known.
@@ -165,6 +175,30 @@ pub enum Eligibility {
         /// The cause.
         reason: Reason,
         /// The message of the row, with the remedy.
+        message: Arc<str>,
+    },
+}
+
+/// What a cluster says to the update before it starts (`docs/design/preflight.md#the-verdict`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Preflight {
+    /// The cluster was not asked.
+    #[default]
+    NotAsked,
+    /// The cluster would take the update.
+    Ready,
+    /// It is not known whether the cluster would take the update.
+    Unknown {
+        /// The cause.
+        reason: Reason,
+        /// The message of the row.
+        message: Arc<str>,
+    },
+    /// The cluster would not take the update until somebody removes the cause.
+    Blocked {
+        /// The cause.
+        reason: Reason,
+        /// The message of the row.
         message: Arc<str>,
     },
 }

@@ -11,8 +11,8 @@ pub use api::report::{Outcome, Phase, Stage};
 pub use api::validate::Limit;
 
 pub use fleet::{
-    Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Rival, RivalHold, Selection, StepStatus, StepWork,
-    Work,
+    Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Preflight, Rival, RivalHold, Selection, StepStatus,
+    StepWork, Work,
 };
 pub use plan::{
     ActionCounts, ClusterState, Counts, DeleteReason, FutureStarts, Operation, OperationKind, Outlook, Plan,

@@ -52,6 +52,8 @@ pub struct Policy {
     pub target: Arc<str>,
     /// `spec.clusterVersion.allowDowngrade`: a cluster that runs a newer version than the target is started as well.
     pub allow_downgrade: bool,
+    /// `spec.preflight.mode: Require`: only clusters that would take the update are started.
+    pub requires_preflight: bool,
 }
 
 impl Policy {
@@ -59,6 +61,12 @@ impl Policy {
     #[must_use]
     pub fn wants(&self, step: Step) -> bool {
         self.steps[step.index()].is_some()
+    }
+
+    /// True when a cluster begins this step only if it would take the update.
+    #[must_use]
+    pub fn requires_preflight(&self, step: Step) -> bool {
+        self.requires_preflight && self.wants(Step::Platform) && step <= Step::Platform
     }
 
     /// The soak, if there is one.

@@ -74,6 +74,30 @@ reasons! {
     Conflict,
     /// The cluster runs a newer version than the target, and spec.clusterVersion.allowDowngrade is not set.
     NewerThanTarget,
+    /// The cluster is asked whether it would take the update, and has not answered yet.
+    PreflightPending,
+    /// The cluster cannot be asked whether it would take the update.
+    PreflightUnsupported,
+    /// The work agent may not read what the preflight asks for.
+    PreflightForbidden,
+    /// It has been unknown for longer than preflight.timeout whether the cluster would take the update.
+    PreflightUnknown,
+    /// The cluster does not offer the version.
+    NotOffered,
+    /// A risk of the update applies to the cluster, and nobody accepted it.
+    RiskNotAccepted,
+    /// It is not known whether a risk of the update applies to the cluster.
+    RiskUnknown,
+    /// A gate of the cluster asks for an acknowledgment.
+    AdminAckRequired,
+    /// Another update runs on the cluster.
+    Updating,
+    /// The cluster evaluates the updates of another channel than the one that the spec names.
+    ChannelDiffers,
+    /// A worker pool of the cluster is degraded.
+    PoolDegraded,
+    /// A worker pool of the cluster is paused.
+    PoolPaused,
     /// The ManagedCluster cannot be read.
     UnreadableCluster,
     /// The ManifestWork's status cannot be read.

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
 use crate::model::{
-    Eligibility, Outcome, Phase, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork,
+    Eligibility, Outcome, Phase, Preflight, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork,
 };
 use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep};
@@ -244,7 +244,26 @@ impl ClusterEvaluator<'_> {
             }
             return;
         }
-        self.out.next = NextStep::Start(step);
+        if self.passes_preflight(step) {
+            self.out.next = NextStep::Start(step);
+        }
+    }
+
+    /// False when the cluster would not take the update, or when that is not known. The reason is set then.
+    fn passes_preflight(&mut self, step: Step) -> bool {
+        if !self.policy.requires_preflight(step) || self.cluster.is_asked_for(self.policy) {
+            return true;
+        }
+        match &self.cluster.preflight {
+            Preflight::Ready => return true,
+            Preflight::NotAsked => self.wait(
+                Reason::PreflightPending,
+                "The cluster is asked whether it would take the update",
+            ),
+            Preflight::Unknown { reason, message } => self.wait(*reason, message),
+            Preflight::Blocked { reason, message } => self.block(*reason, message),
+        }
+        false
     }
 
     /// True when a work of somebody else is in the way of a later step. The cluster would be blocked in the middle of its upgrade, and

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Hold, Limit, Outcome, Phase, Policy, Reason,
-    Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus, StepWork, Work,
+    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Hold, Limit, Outcome, Phase, Policy,
+    Preflight, Reason, Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus, StepWork,
+    Work,
 };
 
 /// The time `seconds` after the start of every test.
@@ -38,6 +39,7 @@ pub fn policy() -> PolicyBuilder {
         clock_trusted: true,
         target: Arc::from("4.12.0"),
         allow_downgrade: false,
+        requires_preflight: false,
     })
 }
 
@@ -104,6 +106,12 @@ impl PolicyBuilder {
     /// The upgrade was restored and not resumed.
     pub fn restored(mut self) -> Self {
         self.0.hold = Some(Hold::Restored);
+        self
+    }
+
+    /// Only clusters that would take the update are started.
+    pub fn requires_preflight(mut self) -> Self {
+        self.0.requires_preflight = true;
         self
     }
 
@@ -215,6 +223,7 @@ impl FleetBuilder {
             read: None,
             version: Arc::from("4.11.0"),
             newest_version: Arc::from("4.11.0"),
+            preflight: Preflight::NotAsked,
         });
         self
     }
@@ -259,6 +268,11 @@ impl FleetBuilder {
                 message: Arc::from("Fix it"),
             };
         })
+    }
+
+    /// What the cluster says to the update.
+    pub fn preflight(self, preflight: Preflight) -> Self {
+        self.last(|cluster| cluster.preflight = preflight)
     }
 
     /// Another upgrade has the cluster.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::script::Script;
-use crate::model::{Attempt, Eligibility, Step, StepStatus, Work};
+use crate::model::{Attempt, Eligibility, Preflight, Step, StepStatus, Work};
 
 /// How long an agent takes to clean up a deleted work.
 const FINALIZE: TimeDelta = TimeDelta::seconds(1);
@@ -58,6 +58,8 @@ pub(super) struct Spoke {
     pub(super) eligibility: Eligibility,
     /// The version that the cluster reports.
     pub(super) version: Arc<str>,
+    /// What the cluster says to the update.
+    pub(super) preflight: Preflight,
     /// True while the agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],

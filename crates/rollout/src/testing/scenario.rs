@@ -14,7 +14,8 @@ use super::monitor::{Watch, named};
 use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
 use crate::model::{
-    Attempt, Eligibility, Operation, Phase, Plan, Policy, Record, Selection, Step, StepStatus, StepWork,
+    Attempt, Eligibility, Operation, Phase, Plan, Policy, Preflight, Record, Selection, Step, StepStatus,
+    StepWork,
 };
 use crate::planner::plan;
 
@@ -91,6 +92,7 @@ impl Scenario {
             gone: false,
             eligibility: Eligibility::Eligible,
             version: Arc::from("4.11.0"),
+            preflight: Preflight::Ready,
             offline: false,
             works: [None, None, None, None],
             refuses: BTreeSet::new(),
@@ -190,6 +192,11 @@ impl Scenario {
                 };
             }
         });
+    }
+
+    /// Sets what a cluster says to the update.
+    pub fn preflight(&mut self, name: &str, preflight: Preflight) {
+        self.spoke(name, |spoke, _| spoke.preflight = preflight);
     }
 
     /// Sets the version that a cluster reports.

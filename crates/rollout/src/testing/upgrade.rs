@@ -421,6 +421,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             read: upgrade.read.get(name).copied(),
             version: Arc::clone(&spoke.version),
             newest_version: Arc::clone(&spoke.version),
+            preflight: spoke.preflight.clone(),
         })
         .collect();
     Fleet {

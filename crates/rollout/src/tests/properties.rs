@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::{planned, record_of};
-use crate::model::{Eligibility, Hold, Limit, Phase, Reason, Stage, Step};
+use crate::model::{Eligibility, Hold, Limit, Phase, Preflight, Reason, Stage, Step};
 use crate::testing::{
     FleetBuilder, Latency, PolicyBuilder, RecordBuilder, Scenario, Script, fleet, policy, record, work,
 };
@@ -47,6 +47,8 @@ enum Event {
     Unblock(usize),
     Runs(usize, bool),
     AllowDowngrade(bool),
+    RequirePreflight(bool),
+    Preflight(usize, u8),
     Restored(bool),
     Edit(u8, Vec<Step>),
     Pause(bool),
@@ -123,8 +125,10 @@ fn event() -> impl Strategy<Value = Event> {
         1 => cluster.clone().prop_map(Event::Lose),
         1 => cluster.clone().prop_map(Event::Block),
         1 => cluster.clone().prop_map(Event::Unblock),
-        2 => (cluster, any::<bool>()).prop_map(|(c, newer)| Event::Runs(c, newer)),
+        2 => (cluster.clone(), any::<bool>()).prop_map(|(c, newer)| Event::Runs(c, newer)),
         1 => any::<bool>().prop_map(Event::AllowDowngrade),
+        1 => any::<bool>().prop_map(Event::RequirePreflight),
+        2 => (cluster, 0..4_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
         1 => any::<bool>().prop_map(Event::Restored),
         3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
         1 => any::<bool>().prop_map(Event::Pause),
@@ -178,6 +182,19 @@ fn revise(world: &mut Scenario, revision: u8, steps: &[Step]) {
     });
 }
 
+fn preflight(answer: u8) -> Preflight {
+    let (reason, message) = (Reason::NotOffered, Arc::from("4.12.0 is not offered"));
+    match answer {
+        0 => Preflight::NotAsked,
+        1 => Preflight::Unknown {
+            reason: Reason::PreflightPending,
+            message,
+        },
+        2 => Preflight::Blocked { reason, message },
+        _ => Preflight::Ready,
+    }
+}
+
 fn apply_event(world: &mut Scenario, event: &Event) {
     world.note(&format!("{event:?}"));
     match event {
@@ -200,6 +217,10 @@ fn apply_event(world: &mut Scenario, event: &Event) {
         Event::Unblock(c) => world.eligibility(NAMES[*c], Eligibility::Eligible),
         Event::Runs(c, newer) => world.runs(NAMES[*c], if *newer { "4.12.1" } else { "4.12.0-rc.1" }),
         Event::AllowDowngrade(allowed) => world.edit(0, |policy| policy.allow_downgrade = *allowed),
+        Event::RequirePreflight(required) => {
+            world.edit(0, |policy| policy.requires_preflight = *required);
+        }
+        Event::Preflight(c, answer) => world.preflight(NAMES[*c], preflight(*answer)),
         Event::Restored(held) => world.edit(0, |policy| policy.hold = held.then_some(Hold::Restored)),
         Event::Edit(revision, steps) => revise(world, *revision, steps),
         Event::Pause(paused) => world.edit(0, |policy| policy.hold = paused.then_some(Hold::Paused)),
@@ -298,6 +319,7 @@ fn everything_ends_when_faults_end() {
             world.offline(name, false);
             world.eligibility(name, Eligibility::Eligible);
             world.runs(name, "4.11.0");
+            world.preflight(name, Preflight::Ready);
             for step in Step::ALL {
                 world.remove_foreign(name, step);
                 world.refuse(name, step, false);

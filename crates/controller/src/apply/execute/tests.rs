@@ -94,6 +94,7 @@ fn params() -> WorkParams {
         spec: spec(),
         owner: Arc::from("ns/mcu"),
         cluster_id: None,
+        image: None,
         attempt: Attempt {
             revision: Arc::from("r1"),
             retry: Arc::from(""),

@@ -50,6 +50,7 @@ fn create(context: &Context) -> Write {
             spec,
             owner: Arc::from("ns/u1"),
             cluster_id: None,
+            image: None,
             attempt: rollout::Attempt {
                 revision: Arc::from("r1"),
                 retry: Arc::from(""),

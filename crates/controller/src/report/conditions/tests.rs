@@ -21,6 +21,7 @@ fn input(now: DateTime<Utc>, notes: &[String]) -> StatusInput<'_> {
         observed_retry: None,
         refused: None,
         skew: None,
+        preflight: None,
         now,
     }
 }

@@ -26,6 +26,7 @@ fn input(now: DateTime<Utc>) -> StatusInput<'static> {
         observed_retry: None,
         refused: None,
         skew: None,
+        preflight: None,
         now,
     }
 }

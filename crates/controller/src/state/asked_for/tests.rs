@@ -23,6 +23,7 @@ fn queued(context: &Context, is_start: bool) -> WriteJob {
             spec: Arc::clone(entry.in_force().unwrap()),
             owner: Arc::from("ns/u1"),
             cluster_id: None,
+            image: None,
             attempt: Attempt {
                 revision: Arc::from("r1"),
                 retry: Arc::from(""),

@@ -2,7 +2,7 @@ use chrono::{DateTime, Utc};
 use rollout::testing::{at, record};
 use serde_json::json;
 
-use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
+use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step, WorkKind};
 use observe::index::Change;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn now() -> DateTime<Utc> {
 fn candidate(step: Step) -> OrphanCandidate {
     OrphanCandidate {
         cluster: Arc::from("c1"),
-        step,
+        kind: WorkKind::Step(step),
         uid: Arc::from(format!("c1-{step}-gone")),
         upgrade: Arc::from("gone"),
     }
@@ -259,6 +259,7 @@ fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
     let facts = resolve::works::ClusterFacts {
         name: "c1",
         cluster_id: None,
+        image: None,
     };
     let stamp = resolve::works::Stamp {
         mcu_uid: "u1",

@@ -2,42 +2,7 @@ use clusterversion::preflight::{OfferedRisk, PlannedUpdate, PreflightReason, Ver
 use serde_json::{Value, json};
 
 use super::*;
-
-/// A cluster at 4.20.3 in stable-4.20 with nothing to complain about, to which 4.20.4 is recommended.
-fn healthy() -> Value {
-    let value =
-        |name: &str, text: &str| json!({"name": name, "fieldValue": {"type": "String", "string": text}});
-    json!({
-        "conditions": [{"type": "Applied", "status": "True", "observedGeneration": 1}],
-        "resourceStatus": {"manifests": [
-            {
-                "resourceMeta": {"group": "config.openshift.io", "kind": "ClusterVersion", "resource": "clusterversions", "name": "version"},
-                "conditions": [
-                    {"type": "Applied", "status": "True"},
-                    {"type": "Available", "status": "True"},
-                    {"type": "UpgradeOffer", "status": "True", "message": "offer/1\nlisted quay.io/r@sha256:a"},
-                ],
-                "statusFeedback": {"values": [
-                    value("desiredVersion", "4.20.3"), value("channel", "stable-4.20"), value("progressing", "False"),
-                    value("failing", "False"), value("retrievedUpdates", "True"), value("targetImage", "quay.io/r@sha256:a"),
-                ]},
-            },
-            map("openshift-config-managed", "admin-gates", "UpgradeGates", "keys/1\nkey ack-4.19-a An API is removed."),
-            map("openshift-config", "admin-acks", "UpgradeAcks", "keys/1"),
-        ]},
-    })
-}
-
-fn map(namespace: &str, name: &str, rule: &str, message: &str) -> Value {
-    json!({
-        "resourceMeta": {"group": "", "kind": "ConfigMap", "resource": "configmaps", "namespace": namespace, "name": name},
-        "conditions": [
-            {"type": "Applied", "status": "True"},
-            {"type": "Available", "status": "True"},
-            {"type": rule, "status": "True", "message": message},
-        ],
-    })
-}
+use crate::testing::{map_of_probe as map, status_of_probe as healthy};
 
 /// What is read of the status after this change.
 fn facts(change: impl FnOnce(&mut Value)) -> Facts {

@@ -1,0 +1,100 @@
+//! The probes of an upgrade: judges what clusters have answered, and converts what the preflight needs to write jobs
+//! (`docs/design/preflight.md#the-probe`). No I/O.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use observe::index::Index;
+use observe::preflight::{Asker, Preflights, ProbeResult, ProbeWrite};
+use rollout::Fleet;
+
+use crate::apply::{Write, WriteJob, WriteResult};
+use crate::reconcile::request::PlanRequest;
+use crate::state::settings::Settings;
+use crate::state::upgrade::UpgradeEntry;
+
+/// Judges the answers that have changed since the last pass.
+pub(super) fn refresh(entry: &mut UpgradeEntry, index: &Index, settings: &Settings, now: DateTime<Utc>) {
+    let spec = entry.in_force().filter(|_| !entry.is_deleting());
+    let question = spec.and_then(|spec| spec.preflight.as_ref());
+    let question = question.map(|preflight| Arc::clone(&preflight.question));
+    let with = |preflights: &mut Preflights, asker: Asker<'_>| {
+        preflights.refresh(question.as_ref(), asker, index, now);
+    };
+    of(entry, settings, with);
+}
+
+/// The writes that are due. The entry wakes up when more are.
+pub(super) fn due(
+    entry: &mut UpgradeEntry,
+    index: &mut Index,
+    settings: &Settings,
+    wanted: &PlanRequest,
+    fleet: &Fleet,
+    now: DateTime<Utc>,
+) -> Vec<WriteJob> {
+    let (writes, wake) = of(entry, settings, |preflights, asker| {
+        preflights.due(fleet, &wanted.policy, asker, index, now)
+    });
+    entry.wake_at = entry.wake_at.into_iter().chain(wake).min();
+    let writes = writes.into_iter().filter_map(|write| match write {
+        ProbeWrite::Create(cluster) => Some(Write::CreateProbe {
+            cluster,
+            spec: Arc::clone(wanted.spec.as_ref()?),
+            owner: Arc::clone(&entry.key),
+        }),
+        ProbeWrite::Delete(cluster, uid) => {
+            index.mark_probe(&cluster, &uid, true);
+            Some(Write::DeleteProbe { cluster, uid })
+        }
+    });
+    let upgrade = &entry.uid;
+    let job = |write| WriteJob {
+        upgrade: Arc::clone(upgrade),
+        write,
+    };
+    writes.map(job).collect()
+}
+
+/// True while a probe of the upgrade is being written, or exists and is not being deleted.
+pub(super) fn are_left(entry: &mut UpgradeEntry, index: &Index, settings: &Settings) -> bool {
+    of(entry, settings, |preflights, asker| {
+        preflights.holds(asker, index)
+    })
+}
+
+/// Records the result of a write.
+pub(super) fn record(entry: &mut UpgradeEntry, cluster: &Arc<str>, result: &WriteResult, now: DateTime<Utc>) {
+    let failed = |text: &str| ProbeResult::Failed(text.to_owned());
+    let result = match result {
+        WriteResult::NotLeading | WriteResult::GivenUp => ProbeResult::Unknown,
+        WriteResult::Failed(error) => failed(&error.message),
+        WriteResult::Refused(text) => failed(text),
+        WriteResult::Foreign => {
+            failed("a ManifestWork with the name of the probe exists, and no upgrade manages it; delete it")
+        }
+        WriteResult::ForeignTerminating => {
+            failed("a ManifestWork with the name of the probe, which no upgrade manages, is being deleted")
+        }
+        WriteResult::NamespaceMissing | WriteResult::NamespaceTerminating => {
+            failed("the namespace of the cluster does not exist")
+        }
+        _ => ProbeResult::Done,
+    };
+    entry.preflights.ended(cluster, result, now);
+    entry.dirty = true;
+}
+
+fn of<T>(
+    entry: &mut UpgradeEntry,
+    settings: &Settings,
+    with: impl FnOnce(&mut Preflights, Asker<'_>) -> T,
+) -> T {
+    let asker = Asker {
+        uid: &entry.uid,
+        key: &entry.key,
+        agents_can_read: settings.agents_can_read,
+        rate: settings.preflight_rate,
+    };
+    with(&mut entry.preflights, asker)
+}

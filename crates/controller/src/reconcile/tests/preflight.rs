@@ -1,0 +1,158 @@
+//! What clusters say to the update before they start.
+
+use api::preflight::PreflightSummary;
+use observe::testing::{answered, status_of_probe};
+
+use super::*;
+
+/// Answers like a cluster at 4.20.3 to which 4.20.4 is recommended.
+fn asking(mode: &str) -> Given {
+    let mut spec = crate::fixture::spec(&["c1", "c2"]);
+    spec["clusterVersion"] = json!({"channel": "stable-4.20", "version": "4.20.4"});
+    spec["preflight"] = json!({"mode": mode});
+    Given {
+        spec,
+        ..upgrade("u1", &[])
+    }
+}
+
+fn hub_of(upgrade: &Given) -> TestHub {
+    let hub = hub(&["c1", "c2"]);
+    hub.add_upgrade(upgrade);
+    hub
+}
+
+impl TestHub {
+    /// Lets a cluster answer its probe.
+    fn answers(&mut self, cluster: &str, status: Value) {
+        self.version += 1;
+        let known = self
+            .context
+            .with(|state| Arc::clone(state.index.probe(cluster).unwrap()));
+        let owner = (&*known.upgrade, &*known.owner);
+        let mut work = observe::testing::probe(cluster, owner, &known.hash, self.version);
+        work.metadata.uid = Some(known.uid.to_string());
+        let version = self.version;
+        self.deliver(&Change::Applied(answered(work, status, version)));
+    }
+
+    fn preflight(&self) -> Option<PreflightSummary> {
+        self.context
+            .with(|state| state.upgrades["u1"].status.previous().preflight)
+    }
+}
+
+fn without_offer() -> Value {
+    let mut status = status_of_probe();
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!("offer/1");
+    status
+}
+
+fn summary(ready: i64, blocked: i64, unknown: i64) -> PreflightSummary {
+    PreflightSummary {
+        ready,
+        blocked,
+        unknown,
+    }
+}
+
+#[tokio::test]
+async fn only_a_cluster_that_would_take_the_update_is_started_and_its_probe_goes_then() {
+    let mut hub = hub_of(&asking("Require"));
+    assert_eq!(
+        works(&hub.settle()),
+        ["u1: create c1-probe", "u1: create c2-probe"]
+    );
+    assert_eq!(hub.preflight(), Some(summary(0, 0, 2)));
+    hub.answers("c1", without_offer());
+    hub.answers("c2", status_of_probe());
+    let written = hub.settle();
+    assert_eq!(
+        works(&written),
+        ["u1: create c2-cluster-upgrade", "u1: delete c2-probe"]
+    );
+    assert_eq!(hub.phase("u1", "c1"), Some(Phase::Blocked));
+    assert_eq!(hub.preflight(), Some(summary(0, 1, 0)));
+    let causes = hub
+        .context
+        .with(|state| state.upgrades["u1"].status.previous().causes.clone());
+    let named = causes.iter().find(|cause| cause.reason == "NotOffered").unwrap();
+    assert!(named.message.contains("does not offer 4.20.4"), "{named:?}");
+}
+
+#[tokio::test]
+async fn a_report_tells_what_clusters_say_and_holds_nothing_back() {
+    let mut hub = hub_of(&asking("Report"));
+    let written = hub.settle();
+    assert!(
+        works(&written).contains(&"u1: create c1-cluster-upgrade"),
+        "{written:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_recommended_a_version_with_risks_is_asked_for_its_image_again_and_again() {
+    let mut hub = hub_of(&asking("Require"));
+    hub.settle();
+    let mut status = status_of_probe();
+    let offer = "offer/1\nupdate True quay.io/r@sha256:b";
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
+    hub.answers("c2", status);
+    let jobs = hub.reconcile();
+    let image = jobs.iter().find_map(|job| match &job.write {
+        Write::Create { cluster, params, .. } if &**cluster == "c2" => params.image.clone(),
+        _ => None,
+    });
+    assert_eq!(image.as_deref(), Some("quay.io/r@sha256:b"));
+}
+
+#[tokio::test]
+async fn a_deleted_upgrade_leaves_no_probe_behind() {
+    let asked = asking("Require");
+    let mut hub = hub_of(&asked);
+    hub.settle();
+    hub.add_upgrade(&Given {
+        deleting: true,
+        version: 500,
+        ..asked
+    });
+    let jobs = hub.reconcile();
+    let lines: Vec<String> = jobs.iter().map(line).collect();
+    assert_eq!(works(&lines), ["u1: delete c1-probe", "u1: delete c2-probe"]);
+    assert!(!lines.iter().any(|line| line.contains("finalizers")), "{lines:?}");
+    for job in jobs {
+        hub.carry_out(job);
+    }
+    let rest: Vec<String> = hub.reconcile().iter().map(line).collect();
+    assert_eq!(rest, ["u1: finalizers 0"]);
+}
+
+#[tokio::test]
+async fn without_a_preflight_no_cluster_is_asked() {
+    for mode in [Value::Null, json!({"mode": "Off"})] {
+        let mut asked = asking("Off");
+        asked.spec["preflight"] = mode;
+        let mut hub = hub_of(&asked);
+        let written = hub.settle();
+        assert!(!written.iter().any(|line| line.contains("probe")), "{written:?}");
+        assert_eq!(hub.preflight(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_somebody_else_has_taken_is_told() {
+    let mut hub = hub_of(&asking("Require"));
+    for job in hub.reconcile() {
+        if matches!(job.write, Write::CreateProbe { .. }) {
+            hub.answer(job, &WriteResult::Foreign);
+        } else {
+            hub.carry_out(job);
+        }
+    }
+    hub.settle();
+    let message = hub.context.with(|state| {
+        let row = state.upgrades["u1"].rows.get("c1").unwrap();
+        row.record.message.to_string()
+    });
+    assert!(message.contains("no upgrade manages it; delete it"), "{message}");
+}

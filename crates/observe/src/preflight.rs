@@ -1,0 +1,458 @@
+//! The preflight of an upgrade: which clusters are asked, and what their answers mean (`docs/design/preflight.md`).
+//!
+//! This is decided here and written elsewhere. All answers come from clusters, so a cluster that changes them all the time costs
+//! only its own start.
+
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet};
+use api::preflight::PreflightSummary;
+use api::report::Phase;
+use api::text::visible;
+use chrono::{DateTime, TimeDelta, Utc};
+use clusterversion::preflight::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge};
+use rollout::{Cluster, Eligibility, Fleet, Policy, Preflight, Reason, Selection};
+
+use crate::index::{Index, ProbeView};
+
+/// Probes that are created at once, while others of the same upgrade are being written.
+const MAX_RUNNING: usize = 16;
+/// How long a cluster that was ready, and is not any more, counts as not ready.
+const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(10);
+/// Longest message of a cluster, in bytes.
+const MAX_MESSAGE: usize = 1000;
+/// The wait after a write that failed: the first one and the longest.
+const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(2), TimeDelta::minutes(5));
+
+/// What an upgrade asks its clusters, and how answers are judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Hash of the probe.
+    pub hash: Arc<str>,
+    /// The update, and what its author accepts.
+    pub update: PlannedUpdate,
+    /// How long it may be unknown whether a cluster would take the update.
+    pub timeout: TimeDelta,
+}
+
+/// A write that the preflight needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeWrite {
+    /// Ask a cluster.
+    Create(Arc<str>),
+    /// Delete the probe with this UID.
+    Delete(Arc<str>, Arc<str>),
+}
+
+/// How a write of a probe ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeResult {
+    /// It was carried out.
+    Done,
+    /// It was not sent, or its result is not known.
+    Unknown,
+    /// It failed, with this text.
+    Failed(String),
+}
+
+/// The preflight of one upgrade.
+#[derive(Debug, Default)]
+pub struct Preflights {
+    question: Option<Arc<Question>>,
+    agents_can_read: bool,
+    verdicts: AHashMap<Arc<str>, Judged>,
+    running: AHashSet<Arc<str>>,
+    failures: AHashMap<Arc<str>, Failure>,
+    /// The second in which probes were created last, and how many.
+    created: (DateTime<Utc>, u32),
+}
+
+/// The verdict on the answers of a cluster.
+#[derive(Debug)]
+struct Judged {
+    probe: Arc<ProbeView>,
+    verdict: Verdict,
+    /// Since when it has not been known whether the cluster would take the update.
+    unknown_since: DateTime<Utc>,
+    /// When the cluster was ready last, and then not any more.
+    lost: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    until: DateTime<Utc>,
+    text: Arc<str>,
+    count: u32,
+}
+
+/// Whose preflight it is, and what may be asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// UID of the upgrade.
+    pub uid: &'a str,
+    /// `namespace/name` of the upgrade.
+    pub key: &'a str,
+    /// Whether work agents are known to read objects without writing them.
+    pub agents_can_read: bool,
+    /// Largest number of probes that are created in a second.
+    pub rate: u32,
+}
+
+impl Preflights {
+    /// Judges what has changed. `question`: what the spec in force asks; `None` if it asks nothing.
+    pub fn refresh(
+        &mut self,
+        question: Option<&Arc<Question>>,
+        asker: Asker<'_>,
+        index: &Index,
+        now: DateTime<Utc>,
+    ) {
+        if self.question.as_ref() != question {
+            self.question = question.cloned();
+            self.verdicts.clear();
+        }
+        self.agents_can_read = asker.agents_can_read;
+        let Some(question) = &self.question else { return };
+        let mut present = 0;
+        for (cluster, probe) in index.probes_of(asker.uid) {
+            if !is_answer(cluster, probe, question, asker, index) {
+                continue;
+            }
+            present += 1;
+            let before = self.verdicts.get(cluster);
+            if before.is_some_and(|before| Arc::ptr_eq(&before.probe, probe)) {
+                continue;
+            }
+            let judged = Judged::new(probe, question, before, now);
+            self.verdicts.insert(Arc::clone(cluster), judged);
+        }
+        if self.verdicts.len() > present {
+            self.verdicts.retain(|cluster, _| {
+                let probe = index.probe(cluster);
+                probe.is_some_and(|probe| {
+                    *probe.upgrade == *asker.uid && is_answer(cluster, probe, question, asker, index)
+                })
+            });
+        }
+    }
+
+    /// What is known of a cluster. `upgrade`: UID of the upgrade.
+    #[must_use]
+    pub fn of(&self, cluster: &str, upgrade: &str, index: &Index, now: DateTime<Utc>) -> Preflight {
+        let Some(question) = &self.question else {
+            return Preflight::NotAsked;
+        };
+        if !self.agents_can_read {
+            return Preflight::Blocked {
+                reason: Reason::PreflightUnsupported,
+                message: Arc::from(
+                    "It is not known whether the work agent of the cluster can read objects without writing them, which agents before OCM v0.14 cannot. If all agents are new enough, start the controller with --agents-support-read-only.",
+                ),
+            };
+        }
+        if let Some(judged) = self.verdicts.get(cluster) {
+            return judged.preflight(question, now);
+        }
+        let other = index.probe(cluster).filter(|probe| *probe.upgrade != *upgrade);
+        let text = match (other, self.failures.get(cluster)) {
+            (Some(probe), _) => format!("Upgrade {} asks the cluster at the moment", probe.owner),
+            (None, Some(failure)) => format!("The cluster cannot be asked: {}", failure.text),
+            (None, None) => return Preflight::NotAsked,
+        };
+        Preflight::Unknown {
+            reason: Reason::PreflightPending,
+            message: Arc::from(visible(&text)),
+        }
+    }
+
+    /// The image by which a cluster must be asked for the update, if the version alone is not enough.
+    #[must_use]
+    pub fn image(&self, cluster: &str) -> Option<&str> {
+        match &self.verdicts.get(cluster)?.verdict {
+            Verdict::Ready(Request::ByImage(image)) => Some(image),
+            _ => None,
+        }
+    }
+
+    /// Counts the clusters that have not started. `None` if they are not asked.
+    #[must_use]
+    pub fn summary(&self, fleet: &Fleet) -> Option<PreflightSummary> {
+        self.question.as_ref()?;
+        let mut summary = PreflightSummary::default();
+        for cluster in fleet.clusters.iter().filter(|cluster| waits(cluster)) {
+            *match cluster.preflight {
+                Preflight::Ready => &mut summary.ready,
+                Preflight::Blocked { .. } => &mut summary.blocked,
+                Preflight::Unknown { .. } | Preflight::NotAsked => &mut summary.unknown,
+            } += 1;
+        }
+        Some(summary)
+    }
+
+    /// The writes that are due, and when to look again if nothing happens before. Canaries are asked first, then the others by name.
+    pub fn due(
+        &mut self,
+        fleet: &Fleet,
+        policy: &Policy,
+        asker: Asker<'_>,
+        index: &Index,
+        now: DateTime<Utc>,
+    ) -> (Vec<ProbeWrite>, Option<DateTime<Utc>>) {
+        let is_in_fleet = |name: &Arc<str>| find(fleet, name).is_some();
+        self.failures
+            .retain(|name, _| is_in_fleet(name) || index.probe(name).is_some());
+        let mut writes = self.deletions(fleet, policy, asker, index, now);
+        let mut wake = self.next_change(now);
+        if self.question.is_some() && asker.agents_can_read && !policy.deleting {
+            let is_free =
+                |cluster: &&Cluster| is_to_be_asked(cluster, policy) && index.probe(&cluster.name).is_none();
+            for canaries in [true, false] {
+                let wanted = fleet.clusters.iter().filter(is_free);
+                for cluster in wanted.filter(|cluster| cluster.canary == canaries) {
+                    if !self.may_write(&cluster.name, now) {
+                        continue;
+                    }
+                    if self.running.len() >= MAX_RUNNING {
+                        return (writes, wake);
+                    }
+                    if !self.may_create(asker.rate, now) {
+                        return (writes, earliest(wake, Some(now + TimeDelta::seconds(1))));
+                    }
+                    self.running.insert(Arc::clone(&cluster.name));
+                    writes.push(ProbeWrite::Create(Arc::clone(&cluster.name)));
+                }
+            }
+        }
+        let waits = self.failures.values().map(|failure| failure.until);
+        wake = earliest(wake, waits.filter(|until| *until > now).min());
+        (writes, wake)
+    }
+
+    /// The probes of this upgrade that are not needed, or ask something else.
+    fn deletions(
+        &mut self,
+        fleet: &Fleet,
+        policy: &Policy,
+        asker: Asker<'_>,
+        index: &Index,
+        now: DateTime<Utc>,
+    ) -> Vec<ProbeWrite> {
+        let mut writes = Vec::new();
+        for (name, probe) in index.probes_of(asker.uid) {
+            // Without our annotation, someone else created the work or took it over, whatever else it says.
+            let is_ours = *probe.owner == *asker.key;
+            if !is_ours || probe.is_ending || !self.may_write(name, now) {
+                continue;
+            }
+            let cluster = find(fleet, name);
+            let asks_this = self
+                .question
+                .as_ref()
+                .is_some_and(|question| question.hash == probe.hash);
+            let asks_this = asks_this && !is_former(name, probe, index);
+            let is_kept = asks_this && cluster.is_some_and(|cluster| is_kept(cluster, policy));
+            if !is_kept {
+                self.running.insert(Arc::clone(name));
+                writes.push(ProbeWrite::Delete(Arc::clone(name), Arc::clone(&probe.uid)));
+            }
+        }
+        writes
+    }
+
+    /// Records the end of a write.
+    pub fn ended(&mut self, cluster: &Arc<str>, result: ProbeResult, now: DateTime<Utc>) {
+        self.running.remove(cluster);
+        match result {
+            ProbeResult::Done => {
+                self.failures.remove(cluster);
+            }
+            ProbeResult::Unknown => {}
+            ProbeResult::Failed(text) => {
+                let count = self.failures.get(cluster).map_or(0, |failure| failure.count);
+                let wait = (BACKOFF.0 * 2_i32.pow(count.min(10))).min(BACKOFF.1);
+                let failure = Failure {
+                    until: now + wait,
+                    text: Arc::from(text),
+                    count: count + 1,
+                };
+                self.failures.insert(Arc::clone(cluster), failure);
+            }
+        }
+    }
+
+    /// True while a probe of this upgrade is being written, or exists and is not being deleted.
+    #[must_use]
+    pub fn holds(&self, asker: Asker<'_>, index: &Index) -> bool {
+        let mut probes = index.probes_of(asker.uid);
+        !self.running.is_empty() || probes.any(|(_, probe)| *probe.owner == *asker.key && !probe.is_ending)
+    }
+
+    /// The first write that keeps failing, as cluster and text.
+    #[must_use]
+    pub fn failure(&self) -> Option<(&Arc<str>, &str)> {
+        let failures = self.failures.iter();
+        failures.map(|(cluster, failure)| (cluster, &*failure.text)).min()
+    }
+
+    fn may_write(&self, cluster: &str, now: DateTime<Utc>) -> bool {
+        let is_waiting = |failure: &Failure| now < failure.until;
+        !self.running.contains(cluster) && !self.failures.get(cluster).is_some_and(is_waiting)
+    }
+
+    /// Counts a creation, unless there were enough in this second.
+    fn may_create(&mut self, rate: u32, now: DateTime<Utc>) -> bool {
+        let (begun, count) = &mut self.created;
+        let passed = now.signed_duration_since(*begun);
+        // The clock may have gone back.
+        if passed >= TimeDelta::seconds(1) || passed < TimeDelta::zero() {
+            (*begun, *count) = (now, 0);
+        }
+        *count += 1;
+        *count <= rate
+    }
+
+    /// When a verdict changes by time alone.
+    fn next_change(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let question = self.question.as_ref()?;
+        let changes = self.verdicts.values().filter_map(|judged| match judged.verdict {
+            Verdict::Unknown(_) => Some(judged.unknown_since + question.timeout),
+            Verdict::Ready(_) => judged.lost.map(|lost| lost + SETTLES_AFTER),
+            Verdict::Blocked(_) => None,
+        });
+        changes.filter(|at| *at > now).min()
+    }
+}
+
+fn find<'a>(fleet: &'a Fleet, name: &Arc<str>) -> Option<&'a Cluster> {
+    let at = fleet.clusters.binary_search_by(|cluster| cluster.name.cmp(name));
+    at.ok().map(|at| &fleet.clusters[at])
+}
+
+/// True when a probe of this upgrade asks this, of the cluster that is registered now.
+fn is_answer(cluster: &str, probe: &ProbeView, question: &Question, asker: Asker<'_>, index: &Index) -> bool {
+    let asks_this = *probe.owner == *asker.key && probe.hash == question.hash && !probe.is_ending;
+    asks_this && !is_former(cluster, probe, index)
+}
+
+/// True when a probe is older than the registration of its cluster. What it says may be of another cluster.
+fn is_former(cluster: &str, probe: &ProbeView, index: &Index) -> bool {
+    let registered = index.clusters.get(cluster).and_then(|cluster| cluster.created);
+    registered
+        .zip(probe.created)
+        .is_some_and(|(registered, created)| created < registered)
+}
+
+/// True when a cluster has not started, and may do so one day.
+fn waits(cluster: &Cluster) -> bool {
+    let phase = cluster.record.as_ref().map(|record| record.phase);
+    let is_queued = phase.is_none_or(|phase| matches!(phase, Phase::Pending | Phase::Blocked));
+    is_queued && cluster.selection == Selection::In && !cluster.gone
+}
+
+/// True when it must be known of a cluster whether it would take the update.
+fn is_to_be_asked(cluster: &Cluster, policy: &Policy) -> bool {
+    let is_barred = matches!(cluster.eligibility, Eligibility::Blocked { .. });
+    waits(cluster) && !is_barred && !cluster.is_asked_for(policy)
+}
+
+/// True when the probe of a cluster is still needed: until the update is requested, since the request follows from the answers.
+fn is_kept(cluster: &Cluster, policy: &Policy) -> bool {
+    let phase = cluster.record.as_ref().map(|record| record.phase);
+    let is_before = phase.is_none_or(|phase| {
+        matches!(
+            phase,
+            Phase::Pending
+                | Phase::Blocked
+                | Phase::PreAction
+                | Phase::PreActionDegraded
+                | Phase::Initialized
+        )
+    });
+    is_before
+        && !policy.deleting
+        && cluster.selection == Selection::In
+        && !cluster.gone
+        && !cluster.is_asked_for(policy)
+}
+
+fn earliest(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    a.into_iter().chain(b).min()
+}
+
+impl Judged {
+    fn new(probe: &Arc<ProbeView>, question: &Question, before: Option<&Self>, now: DateTime<Utc>) -> Self {
+        let verdict = judge(&probe.facts, &question.update);
+        let before = before.filter(|before| before.probe.uid == probe.uid);
+        let was_ready = before.is_some_and(|before| matches!(before.verdict, Verdict::Ready(_)));
+        let is_ready = matches!(verdict, Verdict::Ready(_));
+        let unknown_since = match before {
+            // What was never known is unknown since the cluster was asked, whoever leads.
+            None => probe.created.unwrap_or(now).min(now),
+            Some(before) if matches!(before.verdict, Verdict::Unknown(_)) => before.unknown_since,
+            Some(_) => now,
+        };
+        Self {
+            probe: Arc::clone(probe),
+            verdict,
+            unknown_since,
+            lost: match before {
+                Some(_) if was_ready && !is_ready => Some(now),
+                Some(before) => before.lost,
+                None => None,
+            },
+        }
+    }
+
+    fn preflight(&self, question: &Question, now: DateTime<Utc>) -> Preflight {
+        let settles = self.lost.map(|lost| lost + SETTLES_AFTER);
+        match &self.verdict {
+            Verdict::Ready(_) if settles.is_some_and(|settles| now < settles) => Preflight::Unknown {
+                reason: Reason::PreflightPending,
+                message: Arc::from(
+                    "The answers of the cluster have just changed; it starts when they stay the same for 10 seconds",
+                ),
+            },
+            Verdict::Ready(_) => Preflight::Ready,
+            Verdict::Blocked(findings) => Preflight::Blocked {
+                reason: first_reason(findings),
+                message: message_of(findings),
+            },
+            Verdict::Unknown(findings) if now >= self.unknown_since + question.timeout => {
+                Preflight::Blocked {
+                    reason: Reason::PreflightUnknown,
+                    message: message_of(findings),
+                }
+            }
+            Verdict::Unknown(findings) => Preflight::Unknown {
+                reason: first_reason(findings),
+                message: message_of(findings),
+            },
+        }
+    }
+}
+
+/// The reason of the first finding, as the planner knows it.
+fn first_reason(findings: &[PreflightFinding]) -> Reason {
+    findings
+        .first()
+        .map_or(Reason::PreflightPending, |finding| known(finding.reason))
+}
+
+fn known(reason: PreflightReason) -> Reason {
+    Reason::parse(&reason.to_string()).unwrap_or(Reason::PreflightPending)
+}
+
+/// All findings in one text.
+fn message_of(findings: &[PreflightFinding]) -> Arc<str> {
+    let texts: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
+    let mut text = visible(&texts.join("; ")).into_owned();
+    if text.len() > MAX_MESSAGE {
+        let end = (0..=MAX_MESSAGE).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push('\u{2026}');
+    }
+    Arc::from(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,369 @@
+use std::collections::BTreeSet;
+
+use api::names::Step;
+use clusterversion::preflight::PlannedUpdate;
+use rollout::testing::{PolicyBuilder, at, policy, record, work};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::index::Change;
+use crate::testing::{answered, probe, status_of_probe};
+
+const UPGRADE: (&str, &str) = ("u1", "ns/u1");
+
+fn asker() -> Asker<'static> {
+    Asker {
+        uid: UPGRADE.0,
+        key: UPGRADE.1,
+        agents_can_read: true,
+        rate: 50,
+    }
+}
+
+fn question() -> Arc<Question> {
+    Arc::new(Question {
+        hash: Arc::from("h1"),
+        update: PlannedUpdate {
+            version: "4.20.4".to_owned(),
+            ..PlannedUpdate::default()
+        },
+        timeout: TimeDelta::minutes(10),
+    })
+}
+
+/// The fleet of an upgrade with a preflight.
+struct World {
+    preflights: Preflights,
+    question: Option<Arc<Question>>,
+    index: Index,
+    fleet: Fleet,
+    asker: Asker<'static>,
+    policy: Policy,
+    version: u64,
+}
+
+fn world(names: &[&str]) -> World {
+    let mut builder = rollout::testing::fleet();
+    for name in names {
+        builder = builder.cluster(name);
+    }
+    World {
+        preflights: Preflights::default(),
+        question: Some(question()),
+        index: Index::default(),
+        fleet: builder.build(),
+        asker: asker(),
+        policy: policy().build(),
+        version: 1,
+    }
+}
+
+impl World {
+    fn refresh(&mut self, seconds: i64) {
+        let question = self.question.as_ref();
+        self.preflights
+            .refresh(question, self.asker, &self.index, at(seconds));
+    }
+
+    /// The writes that are due, as lines.
+    fn due(&mut self, seconds: i64) -> Vec<String> {
+        self.refresh(seconds);
+        let (writes, _) =
+            self.preflights
+                .due(&self.fleet, &self.policy, self.asker, &self.index, at(seconds));
+        let line = |write: &ProbeWrite| match write {
+            ProbeWrite::Create(cluster) => format!("create {cluster}"),
+            ProbeWrite::Delete(cluster, uid) => format!("delete {cluster} {uid}"),
+        };
+        writes.iter().map(line).collect()
+    }
+
+    fn deliver(&mut self, cluster: &str, upgrade: (&str, &str), hash: &str, status: Option<Value>) {
+        self.version += 1;
+        let mut object = probe(cluster, upgrade, hash, self.version);
+        if let Some(status) = status {
+            object = answered(object, status, self.version);
+        }
+        object.metadata.creation_timestamp = None;
+        self.index.work(&Change::Applied(object), at(0));
+    }
+
+    fn answers(&mut self, cluster: &str, status: Value, seconds: i64) {
+        self.deliver(cluster, UPGRADE, "h1", Some(status));
+        self.refresh(seconds);
+    }
+
+    fn ended(&mut self, cluster: &str, result: ProbeResult, seconds: i64) {
+        self.preflights.ended(&Arc::from(cluster), result, at(seconds));
+    }
+
+    fn says(&self, cluster: &str, seconds: i64) -> Preflight {
+        self.preflights.of(cluster, UPGRADE.0, &self.index, at(seconds))
+    }
+
+    fn reason(&self, cluster: &str, seconds: i64) -> Option<(bool, Reason)> {
+        match self.says(cluster, seconds) {
+            Preflight::Blocked { reason, .. } => Some((true, reason)),
+            Preflight::Unknown { reason, .. } => Some((false, reason)),
+            Preflight::Ready | Preflight::NotAsked => None,
+        }
+    }
+
+    fn cluster(&mut self, at: usize) -> &mut Cluster {
+        &mut self.fleet.clusters[at]
+    }
+}
+
+/// A cluster that offers another version.
+fn without_offer() -> Value {
+    let mut status = status_of_probe();
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!("offer/1");
+    status
+}
+
+fn failing() -> Value {
+    let mut status = status_of_probe();
+    status["resourceStatus"]["manifests"][0]["statusFeedback"]["values"][3]["fieldValue"]["string"] =
+        json!("True");
+    status
+}
+
+#[test]
+fn every_reason_of_a_verdict_is_one_that_the_planner_knows() {
+    for reason in PreflightReason::ALL {
+        assert_eq!(known(reason).as_str(), reason.to_string());
+    }
+}
+
+#[test]
+fn clusters_are_asked_once_canaries_first_and_probes_are_kept_until_the_update_is_requested() {
+    let mut world = world(&["c1", "c2", "c3"]);
+    world.cluster(2).canary = true;
+    assert_eq!(world.due(0), ["create c3", "create c1", "create c2"]);
+    assert!(world.due(1).is_empty(), "they are being written");
+    for name in ["c1", "c2", "c3"] {
+        world.ended(name, ProbeResult::Done, 1);
+        world.deliver(name, UPGRADE, "h1", None);
+    }
+    assert!(world.due(2).is_empty());
+    let running = |phase| Some(Arc::new(record(phase).into()));
+    world.cluster(0).record = running(Phase::PreAction);
+    world.cluster(1).record = running(Phase::Complete);
+    assert_eq!(world.due(3), ["delete c2 c2-probe-u1"]);
+    let mut asked: rollout::Work = work(0).into();
+    asked.hash = world.policy.steps[Step::Platform.index()].clone().unwrap();
+    world.cluster(0).works[Step::Platform.index()] = rollout::StepWork::Ours(Arc::new(asked));
+    assert_eq!(world.due(4), ["delete c1 c1-probe-u1"]);
+}
+
+#[test]
+fn whoever_cannot_start_is_not_asked() {
+    let mut world = world(&["c1", "c2", "c3", "c4"]);
+    world.cluster(0).eligibility = Eligibility::Blocked {
+        reason: Reason::NotOpenShift,
+        message: "AKS".into(),
+    };
+    world.cluster(1).selection = Selection::Left(at(0));
+    world.cluster(2).gone = true;
+    world.cluster(3).record = Some(Arc::new(record(Phase::Failed).into()));
+    assert!(world.due(0).is_empty());
+}
+
+#[test]
+fn no_cluster_is_asked_whose_agent_may_crash_on_it() {
+    let mut world = world(&["c1"]);
+    world.asker.agents_can_read = false;
+    assert!(world.due(0).is_empty());
+    assert_eq!(world.reason("c1", 0), Some((true, Reason::PreflightUnsupported)));
+}
+
+#[test]
+fn at_most_the_rate_is_asked_in_a_second_and_few_at_once() {
+    let names: Vec<String> = (0..40).map(|number| format!("c{number:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = world(&names);
+    world.asker.rate = 20;
+    assert_eq!(world.due(0).len(), MAX_RUNNING);
+    for name in &names[..MAX_RUNNING] {
+        world.ended(name, ProbeResult::Done, 0);
+        world.deliver(name, UPGRADE, "h1", None);
+    }
+    world.refresh(0);
+    let (writes, wake) = world
+        .preflights
+        .due(&world.fleet, &world.policy, world.asker, &world.index, at(0));
+    assert_eq!((writes.len(), wake), (4, Some(at(1))));
+}
+
+#[test]
+fn a_probe_that_asks_something_else_is_deleted_and_tells_nothing() {
+    let mut world = world(&["c1"]);
+    world.answers("c1", status_of_probe(), 0);
+    assert_eq!(world.says("c1", 0), Preflight::Ready);
+    let mut other = Question::clone(&question());
+    other.hash = Arc::from("h2");
+    world.question = Some(Arc::new(other));
+    assert_eq!(world.due(1), ["delete c1 c1-probe-u1"]);
+    assert_eq!(world.says("c1", 1), Preflight::NotAsked);
+    world.ended("c1", ProbeResult::Done, 1);
+    world.index.remove_probe("c1", "c1-probe-u1");
+    assert_eq!(world.due(2), ["create c1"]);
+}
+
+#[test]
+fn what_the_author_accepts_now_is_judged_anew_without_asking_again() {
+    let mut world = world(&["c1"]);
+    world.answers("c1", failing(), 0);
+    assert_eq!(world.reason("c1", 0), Some((true, Reason::Failing)));
+    let mut other = Question::clone(&question());
+    other.update.ignore = BTreeSet::from(["Failing".to_owned()]);
+    world.question = Some(Arc::new(other));
+    assert!(world.due(1).is_empty());
+    assert_eq!(world.says("c1", 1), Preflight::Ready);
+}
+
+#[test]
+fn all_probes_go_when_nothing_is_asked_any_more_or_the_upgrade_is_deleted() {
+    for deleting in [false, true] {
+        let mut world = world(&["c1"]);
+        world.answers("c1", status_of_probe(), 0);
+        world.deliver("left", UPGRADE, "h1", None);
+        world.question = None;
+        if deleting {
+            world.policy = PolicyBuilder::deleting(policy()).build();
+        }
+        assert_eq!(
+            world.due(1),
+            ["delete c1 c1-probe-u1", "delete left left-probe-u1"]
+        );
+        assert!(world.preflights.holds(world.asker, &world.index));
+        for name in ["c1", "left"] {
+            world.ended(name, ProbeResult::Done, 1);
+            world.index.mark_probe(name, &format!("{name}-probe-u1"), true);
+        }
+        assert!(!world.preflights.holds(world.asker, &world.index));
+    }
+}
+
+#[test]
+fn a_probe_of_a_cluster_that_was_registered_anew_is_deleted_and_tells_nothing() {
+    let mut world = world(&["c1"]);
+    let registered = |at: &str| {
+        let mut cluster = crate::testing::cluster("c1");
+        cluster.metadata.creation_timestamp = Some(serde_json::from_value(json!(at)).unwrap());
+        Change::Applied(cluster)
+    };
+    let object = answered(probe("c1", UPGRADE, "h1", 50), status_of_probe(), 50);
+    world.index.work(&Change::Applied(object), at(0));
+    for (created, is_ready) in [("2026-05-28T09:00:00Z", true), ("2026-05-28T11:00:00Z", false)] {
+        world.index.cluster(&registered(created));
+        world.refresh(1);
+        assert_eq!(world.says("c1", 1) == Preflight::Ready, is_ready, "{created}");
+    }
+    assert_eq!(world.due(1), ["delete c1 c1-probe-u1"]);
+}
+
+#[test]
+fn probes_of_others_are_left_alone_and_tell_nothing() {
+    let mut world = world(&["c1", "c2"]);
+    world.deliver("c1", ("u2", "ns/u2"), "h1", Some(status_of_probe()));
+    // Whoever may write works there has copied the UID.
+    world.deliver("c2", (UPGRADE.0, "ns/other"), "h1", Some(status_of_probe()));
+    assert!(world.due(0).is_empty());
+    assert_eq!(world.reason("c1", 0), Some((false, Reason::PreflightPending)));
+    let Preflight::Unknown { message, .. } = world.says("c1", 0) else {
+        panic!()
+    };
+    assert_eq!(&*message, "Upgrade ns/u2 asks the cluster at the moment");
+    assert_eq!(world.says("c2", 0), Preflight::NotAsked);
+}
+
+#[test]
+fn what_is_unknown_for_too_long_blocks_until_the_cluster_answers() {
+    let mut world = world(&["c1"]);
+    world.deliver("c1", UPGRADE, "h1", None);
+    assert!(world.due(0).is_empty());
+    assert_eq!(world.reason("c1", 599), Some((false, Reason::PreflightPending)));
+    assert_eq!(world.reason("c1", 600), Some((true, Reason::PreflightUnknown)));
+    let (_, wake) = world
+        .preflights
+        .due(&world.fleet, &world.policy, world.asker, &world.index, at(5));
+    assert_eq!(wake, Some(at(600)));
+    world.answers("c1", status_of_probe(), 700);
+    assert_eq!(world.says("c1", 700), Preflight::Ready);
+}
+
+#[test]
+fn a_cluster_whose_answers_flap_is_not_ready() {
+    let mut world = world(&["c1"]);
+    world.answers("c1", status_of_probe(), 0);
+    for second in 1..30 {
+        world.answers("c1", without_offer(), second);
+        assert_eq!(world.reason("c1", second), Some((true, Reason::NotOffered)));
+        world.answers("c1", status_of_probe(), second);
+        assert_eq!(
+            world.reason("c1", second),
+            Some((false, Reason::PreflightPending))
+        );
+    }
+    assert_eq!(world.says("c1", 39), Preflight::Ready);
+}
+
+#[test]
+fn an_answer_that_stays_the_same_is_not_judged_again() {
+    let mut world = world(&["c1"]);
+    world.answers("c1", status_of_probe(), 0);
+    let before = Arc::clone(world.index.probe("c1").unwrap());
+    world.index.dirty.clear();
+    world.answers("c1", status_of_probe(), 1);
+    assert!(Arc::ptr_eq(&before, world.index.probe("c1").unwrap()));
+    assert!(world.index.dirty.is_empty());
+}
+
+#[test]
+fn a_write_that_fails_is_told_and_tried_again_ever_less_often() {
+    let mut world = world(&["c1"]);
+    let failed = || ProbeResult::Failed("denied by policy".to_owned());
+    let mut tries = Vec::new();
+    for second in 0..70 {
+        if !world.due(second).is_empty() {
+            tries.push(second);
+            world.ended("c1", failed(), second);
+        }
+    }
+    assert_eq!(tries, [0, 2, 6, 14, 30, 62]);
+    let Preflight::Unknown { message, .. } = world.says("c1", 70) else {
+        panic!()
+    };
+    assert_eq!(&*message, "The cluster cannot be asked: denied by policy");
+}
+
+#[test]
+fn huge_answers_are_cut() {
+    let mut status = status_of_probe();
+    let risk = |number: usize| format!("\nrisk T Risk{number} {}", "x".repeat(400));
+    let risks: Vec<String> = (0..60).map(risk).collect();
+    let message = format!("offer/1\nupdate False quay.io/r@sha256:b{}", risks.concat());
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(message);
+    let mut world = world(&["c1"]);
+    world.answers("c1", status, 0);
+    let Preflight::Blocked { message, .. } = world.says("c1", 0) else {
+        panic!()
+    };
+    assert!(message.len() < MAX_MESSAGE + 5, "{}", message.len());
+}
+
+#[test]
+fn probes_that_a_complete_list_does_not_contain_are_gone() {
+    let mut world = world(&["c1", "c2"]);
+    world.answers("c1", status_of_probe(), 0);
+    world.answers("c2", status_of_probe(), 0);
+    world.index.relist_works();
+    world
+        .index
+        .retain_probes(&[Arc::from("c2")].into_iter().collect(), 100);
+    assert!(world.index.probe("c1").is_none());
+    world.refresh(1);
+    assert_eq!(world.says("c1", 1), Preflight::NotAsked);
+    assert_eq!(world.says("c2", 1), Preflight::Ready);
+}

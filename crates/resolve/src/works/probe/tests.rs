@@ -1,0 +1,79 @@
+use api::preflight::AdminAck;
+
+use super::*;
+
+fn template(version: &str) -> ProbeTemplate {
+    let target = ClusterVersionSpec {
+        version: version.to_owned(),
+        ..ClusterVersionSpec::default()
+    };
+    ProbeTemplate::new(&target, SpokeRbac::Aggregate)
+}
+
+fn body(version: &str) -> Value {
+    serde_json::from_slice(&template(version).body("edge-1", "uid-1", "team/spring")).unwrap()
+}
+
+#[test]
+fn a_probe_reads_and_writes_nothing_but_the_right_to_read() {
+    let work = body("4.20.4");
+    assert_eq!(work["metadata"]["name"], "edge-1-upgrade-preflight");
+    assert_eq!(work["metadata"]["labels"][names::LABEL_MCU_UID], "uid-1");
+    assert_eq!(
+        work["metadata"]["annotations"][names::ANNOTATION_OWNER],
+        "team/spring"
+    );
+    let spec = &work["spec"];
+    let configs = spec["manifestConfigs"].as_array().unwrap();
+    let orphans = &spec["deleteOption"]["selectivelyOrphans"]["orphaningRules"];
+    for (number, config) in configs.iter().enumerate() {
+        assert_eq!(config["updateStrategy"], json!({"type": "ReadOnly"}));
+        assert_eq!(config["resourceIdentifier"], orphans[number]);
+        let metadata = &spec["workload"]["manifests"][number]["metadata"];
+        assert_eq!(config["resourceIdentifier"]["name"], metadata["name"]);
+    }
+    let manifests = spec["workload"]["manifests"].as_array().unwrap();
+    assert_eq!(manifests.len(), configs.len() + 1);
+    assert_eq!(manifests.last().unwrap()["kind"], "ClusterRole");
+}
+
+#[test]
+fn acknowledgments_are_written_and_stay() {
+    let ack = |key: &str| AdminAck {
+        key: key.to_owned(),
+        reason: "scanned".to_owned(),
+    };
+    let probe = |keys: &[&str]| {
+        let target = ClusterVersionSpec {
+            version: "4.20.4".to_owned(),
+            admin_acks: keys.iter().map(|key| ack(key)).collect(),
+            ..ClusterVersionSpec::default()
+        };
+        let probe = ProbeTemplate::new(&target, SpokeRbac::None);
+        serde_json::from_slice::<Value>(&probe.body("edge-1", "uid-1", "team/spring")).unwrap()
+    };
+    let work = probe(&["ack-4.19-a"]);
+    let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap();
+    assert_eq!(manifests.len(), 3);
+    assert_eq!(manifests[2]["data"], json!({"ack-4.19-a": "true"}));
+    let strategy = |work: &Value| work["spec"]["manifestConfigs"][2]["updateStrategy"].clone();
+    assert_eq!(strategy(&work)["type"], "ServerSideApply");
+    // Whoever applies fewer keys under the same name would take the others back.
+    assert_ne!(strategy(&work), strategy(&probe(&["ack-4.19-a", "ack-4.19-b"])));
+    let orphans = &work["spec"]["deleteOption"]["selectivelyOrphans"]["orphaningRules"];
+    assert_eq!(orphans[2]["name"], "admin-acks");
+}
+
+#[test]
+fn another_target_is_another_question() {
+    assert_eq!(template("4.20.4").hash(), template("4.20.4").hash());
+    assert_ne!(template("4.20.4").hash(), template("4.20.5").hash());
+}
+
+#[test]
+fn an_update_that_names_no_version_is_asked_for_no_gates() {
+    let work = body("");
+    let configs = work["spec"]["manifestConfigs"].as_array().unwrap();
+    assert!(configs[0].get("conditionRules").is_some());
+    assert!(configs[1].get("conditionRules").is_none());
+}

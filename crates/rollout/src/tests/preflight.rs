@@ -1,0 +1,127 @@
+//! What clusters say to the update before they start.
+
+use super::{planned, record_of, stand, writes};
+use crate::check::check;
+use crate::model::{Phase, Preflight, Reason, StallReason, Step};
+use crate::planner::plan;
+use crate::testing::{PolicyBuilder, at, fleet, policy, record, work};
+
+const NOTHING: [&str; 0] = [];
+
+fn not_offered() -> Preflight {
+    Preflight::Blocked {
+        reason: Reason::NotOffered,
+        message: "4.12.0 is not offered".into(),
+    }
+}
+
+fn pending() -> Preflight {
+    Preflight::Unknown {
+        reason: Reason::PreflightPending,
+        message: "Not reported yet".into(),
+    }
+}
+
+fn asked() -> PolicyBuilder {
+    policy().requires_preflight()
+}
+
+#[test]
+fn only_clusters_that_would_take_the_update_use_slots() {
+    let mut fleet = fleet();
+    for (name, answer) in [
+        ("dev1", not_offered()),
+        ("dev2", pending()),
+        ("dev3", Preflight::NotAsked),
+        ("dev4", Preflight::Ready),
+    ] {
+        fleet = fleet.cluster(name).preflight(answer);
+    }
+    let plan = planned(0, asked().max_concurrency(1), fleet);
+    assert_eq!(writes(&plan), ["create dev4/Platform"]);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::NotOffered));
+    assert_eq!(&*record_of(&plan, "dev1").message, "4.12.0 is not offered");
+    assert_eq!(stand(&plan, "dev2"), (Phase::Pending, Reason::PreflightPending));
+    assert_eq!(stand(&plan, "dev3"), (Phase::Pending, Reason::PreflightPending));
+    assert_eq!(plan.outlook.stalled, None);
+}
+
+#[test]
+fn nothing_is_held_back_where_it_is_not_required() {
+    for answer in [not_offered(), pending(), Preflight::NotAsked] {
+        let plan = planned(0, policy(), fleet().cluster("dev1").preflight(answer));
+        assert_eq!(writes(&plan), ["create dev1/Platform"]);
+    }
+    let operators = asked().operators().without(Step::Platform);
+    let plan = planned(0, operators, fleet().cluster("dev1").preflight(not_offered()));
+    assert_eq!(writes(&plan), ["create dev1/Operators"]);
+}
+
+#[test]
+fn the_pre_action_waits_for_the_answer_as_well() {
+    let plan = planned(
+        0,
+        asked().pre_action(),
+        fleet().cluster("dev1").preflight(pending()),
+    );
+    assert_eq!(writes(&plan), NOTHING);
+}
+
+#[test]
+fn canaries_that_would_not_take_the_update_keep_the_rest_waiting() {
+    let fleet = fleet()
+        .cluster("dev1")
+        .canary()
+        .preflight(not_offered())
+        .cluster("dev2")
+        .preflight(Preflight::Ready);
+    let plan = planned(0, asked().canaries(), fleet);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "dev2"), (Phase::Pending, Reason::WaitingForCanaries));
+    assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+}
+
+#[test]
+fn a_cluster_under_way_goes_on_whatever_it_says() {
+    let running = record(Phase::PreAction);
+    let fleet = fleet()
+        .cluster("dev1")
+        .record(running)
+        .work(Step::PreAction, work(0).succeeded())
+        .preflight(not_offered());
+    assert_eq!(
+        writes(&planned(0, asked().pre_action(), fleet)),
+        ["create dev1/Platform"]
+    );
+}
+
+/// Its probe was deleted when the work was created.
+#[test]
+fn a_retry_of_an_update_that_a_work_asks_for_needs_no_answer_and_another_update_does() {
+    let fleet = |record| {
+        fleet()
+            .cluster("dev1")
+            .record(record)
+            .work(Step::Platform, work(0))
+    };
+    let again = planned(60, asked(), fleet(record(Phase::Pending).retry("again")));
+    assert_eq!(writes(&again), ["update dev1/Platform Retry"]);
+    let edited = || fleet(record(Phase::Pending).revision("r2"));
+    let other = asked().edited("r2", &[Step::Platform]);
+    assert_eq!(writes(&planned(60, other, edited())), NOTHING);
+    let unasked = policy().edited("r2", &[Step::Platform]);
+    assert_eq!(writes(&planned(60, unasked, edited())).len(), 1);
+}
+
+#[test]
+fn the_checker_refuses_a_start_that_contradicts_the_answer() {
+    let fleet = |answer| fleet().cluster("dev1").preflight(answer).build();
+    let (now, ready) = (at(0), fleet(Preflight::Ready));
+    let plan = plan(now, &asked().build(), &ready);
+    assert_eq!(check(now, &asked().build(), &ready, &plan), []);
+    for answer in [not_offered(), pending(), Preflight::NotAsked] {
+        let violations = check(now, &asked().build(), &fleet(answer.clone()), &plan);
+        assert_eq!(violations.len(), 1, "{answer:?}: {violations:?}");
+        assert_eq!(check(now, &policy().build(), &fleet(answer), &plan), []);
+    }
+}
