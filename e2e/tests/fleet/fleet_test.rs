@@ -172,7 +172,10 @@ impl Fleet {
     async fn start_controller(&self) -> Result<()> {
         let controller = self
             .test_hub
-            .controller("controller", &["--leader-elect=false"])
+            .controller(
+                "controller",
+                &["--leader-elect=false", "--agents-support-read-only"],
+            )
             .await?;
         controller.ready().await?;
         *self.controller.lock().await = Some(controller);

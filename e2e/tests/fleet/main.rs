@@ -17,6 +17,7 @@ mod graph;
 mod lifecycle;
 mod outages;
 mod placement;
+mod preflight;
 mod queue;
 mod resync;
 mod risks;

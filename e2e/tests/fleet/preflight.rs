@@ -1,0 +1,131 @@
+//! What clusters say to an update before they start: risks, gates, and nothing that is left behind.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use api::names::Step::Platform;
+use api::report::Phase;
+use serde_json::{Value, json};
+
+use crate::cluster::{completed, newest};
+use crate::fleet_test::{at, limits, part, to, whole, with};
+
+const GATE: &str = "ack-4.15-kube-1.29-api-removals-in-4.16";
+const TEXT: &str =
+    "Kubernetes 1.29 and therefore OpenShift 4.16 remove several APIs which require admin consideration.";
+/// The real risk of this edge: it applies to clusters on Azure.
+const RISK: &str = "NonZonalAzureMachineSetScaling";
+
+fn require() -> Value {
+    json!({"preflight": {"mode": "Require"}})
+}
+
+/// The first cluster is on Azure, the second on AWS, and the third has no metric of its platform.
+#[tokio::test]
+async fn a_risk_that_applies_blocks_that_cluster_alone_before_its_start_and_is_accepted_by_name() -> Result<()>
+{
+    let (from, target, channel) = ("4.15.10", "4.15.49", "stable-4.15");
+    whole(&[at(from, channel)], async |turn| {
+        let s = turn.scenario();
+        let asked = with(&[to(target, channel), limits(3, "20m"), require()]);
+        s.create(asked).await?;
+        s.up()
+            .row_until(s.c(1), "the risk", |row| row.reason == "RiskNotAccepted")
+            .await?;
+        s.up()
+            .row_until(s.c(3), "unknown", |row| row.reason == "RiskUnknown")
+            .await?;
+        s.up()
+            .row_until(s.c(2), "complete", |row| row.phase == Phase::Complete)
+            .await?;
+        assert_eq!((s.created(1, Platform), s.created(3, Platform)), (0, 0));
+        let row = s
+            .up()
+            .row_until(s.c(1), "blocked", |row| row.phase == Phase::Blocked)
+            .await?;
+        assert!(row.message.contains(RISK), "{row:?}");
+
+        let risk = json!([{"name": RISK, "reason": "no machine set is scaled meanwhile"}]);
+        s.edit(json!({"clusterVersion": {"acceptRisks": risk}})).await?;
+        s.until("two of three", |seen| seen.clusters().complete == 2)
+            .await?;
+        let version = turn
+            .cluster(1)
+            .version_until("upgraded", completed(target))
+            .await?;
+        let asked = &version["spec"]["desiredUpdate"];
+        assert_eq!(
+            (&asked["version"], &asked["force"]),
+            (&json!(target), &json!(false))
+        );
+        let image = version["status"]["desired"]["image"].as_str().unwrap_or_default();
+        assert_eq!(
+            asked["image"], image,
+            "the request has the image that this cluster reported"
+        );
+
+        let accept =
+            json!({"preflight": {"unknownRisks": "Accept"}, "clusterVersion": {"acceptRisks": null}});
+        s.edit(accept).await?;
+        s.complete().await?;
+        turn.cluster(3)
+            .version_until("upgraded", completed(target))
+            .await?;
+        for number in 1..=3 {
+            assert_eq!(s.created(number, Platform), 1);
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_gate_is_seen_before_any_start_and_acknowledged_by_name_from_the_hub() -> Result<()> {
+    let (from, target, channel) = ("4.15.40", "4.16.42", "eus-4.16");
+    let mut setup = at(from, channel);
+    setup["adminGates"] = json!({GATE: TEXT});
+    part(1, &[setup], async |turn| {
+        let (s, cluster) = (turn.scenario(), turn.cluster(1));
+        cluster.feedback_every(Duration::from_secs(2)).await?;
+        s.create(with(&[to(target, channel), limits(1, "20m"), require()]))
+            .await?;
+        let row = s
+            .up()
+            .row_until(s.c(1), "the gate", |row| row.reason == "AdminAckRequired")
+            .await?;
+        assert!(
+            row.message.contains(GATE) && row.message.contains("Kubernetes 1.29"),
+            "{row:?}"
+        );
+        assert_eq!(s.created(1, Platform), 0, "no slot is spent on it");
+        assert_eq!(newest(&cluster.version().await?), (from, "Completed"));
+
+        let acks = json!([{"key": GATE, "reason": "scanned"}]);
+        s.edit(json!({"clusterVersion": {"adminAcks": acks}})).await?;
+        s.complete().await?;
+        cluster.version_until("upgraded", completed(target)).await?;
+        turn.clear().await?;
+        let get = [
+            "get",
+            "configmap",
+            "admin-acks",
+            "-n",
+            "openshift-config",
+            "-o",
+            "json",
+        ];
+        let left: Value = serde_json::from_str(&cluster.kubectl(&get).await?)?;
+        assert_eq!(
+            left["data"][GATE], "true",
+            "it stays when everything of the upgrade is gone"
+        );
+        assert!(cluster.has(&["clusterversion", "version"]).await?);
+        let role = "open-cluster-management:mcu-preflight";
+        assert!(
+            !cluster.has(&["clusterrole", role]).await?,
+            "the right to read goes with the probe"
+        );
+        Ok(())
+    })
+    .await
+}
