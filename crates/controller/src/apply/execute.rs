@@ -17,7 +17,8 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Error};
 use resolve::works::{ClusterFacts, Stamp};
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::error::{WriteError, WriteErrorKind};
@@ -398,6 +399,31 @@ async fn mark(
     }
 }
 
+/// The response to a deletion: the object while it has a finalizer, otherwise a Status.
+#[derive(Deserialize)]
+struct DeletedWork {
+    #[serde(default)]
+    metadata: DeletedMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DeletedMetadata {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl DeletedMetadata {
+    /// The version of the object with this UID; 0 if the response is not about it.
+    fn version(&self, uid: &str) -> u64 {
+        let version = self
+            .resource_version
+            .as_deref()
+            .filter(|_| self.uid.as_deref() == Some(uid));
+        version.and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+}
+
 async fn delete(
     client: &Client,
     cluster: &str,
@@ -418,9 +444,10 @@ async fn delete(
         .header(header::ACCEPT, METADATA)
         .body(options.to_string().into_bytes())
         .map_err(|error| Error::Service(error.into()))?;
-    // The response is the object while it has a finalizer, otherwise a Status.
-    match request::<IgnoredAny>(client, delete).await {
-        Ok(_) => Ok(WriteResult::DeletionAccepted),
+    match request::<DeletedWork>(client, delete).await {
+        Ok(work) => Ok(WriteResult::DeletionAccepted {
+            version: work.metadata.version(uid),
+        }),
         Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Gone),
         Err(Error::Api(status)) if status.is_conflict() => {
             let Some(work) = get(client, cluster, kind).await? else {
@@ -434,7 +461,10 @@ async fn delete(
             }
             // The object is the right one, and the deletion was rejected for another reason.
             Ok(if meta.deletion_timestamp.is_some() {
-                WriteResult::DeletionAccepted
+                let version = meta.resource_version.as_deref();
+                WriteResult::DeletionAccepted {
+                    version: version.and_then(|text| text.parse().ok()).unwrap_or(0),
+                }
             } else {
                 classify(&Error::Api(status))
             })

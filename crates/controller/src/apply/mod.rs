@@ -218,7 +218,10 @@ pub enum WriteResult {
     /// The work now has this content: the write took effect, or an earlier write of ours had created it.
     Work(Box<ManifestWork>),
     /// A work is being deleted.
-    DeletionAccepted,
+    DeletionAccepted {
+        /// The resource version that it got by that; 0 if it is gone already, or the version is not known.
+        version: u64,
+    },
     /// The work does not exist, or no longer exists.
     Gone,
     /// A work of another upgrade has this name.

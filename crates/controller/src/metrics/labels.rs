@@ -145,7 +145,7 @@ impl From<&WriteResult> for WriteOutcome {
     fn from(result: &WriteResult) -> Self {
         match result {
             WriteResult::Work(_)
-            | WriteResult::DeletionAccepted
+            | WriteResult::DeletionAccepted { .. }
             | WriteResult::Upgrade(_)
             | WriteResult::Report(_)
             | WriteResult::ReportDeleted => Self::Ok,

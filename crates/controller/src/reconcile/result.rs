@@ -26,8 +26,10 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     record_object(state, result, now);
     record_deletion(&mut state.index, &write, result, now);
     let Some(entry) = state.upgrades.get_mut(&upgrade) else {
-        if let (Write::Delete { uid, .. } | Write::DeleteProbe { uid, .. }, WriteResult::DeletionAccepted) =
-            (&write, result)
+        if let (
+            Write::Delete { uid, .. } | Write::DeleteProbe { uid, .. },
+            WriteResult::DeletionAccepted { .. },
+        ) = (&write, result)
             && state.orphans.contains(uid)
         {
             context.metrics.orphan_swept();
@@ -224,7 +226,15 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult, now: 
             },
             WriteResult::Work(work) | WriteResult::Rival(work),
         ) if work.metadata.uid.as_deref() != Some(uid) => index.remove_work(cluster, *step, uid, now),
-        (Write::Delete { .. } | Write::DeleteProbe { .. }, WriteResult::DeletionAccepted) => {}
+        (
+            Write::Delete {
+                cluster, step, uid, ..
+            },
+            WriteResult::DeletionAccepted { version },
+        ) => index.note_deletion(cluster, *step, uid, *version),
+        (Write::DeleteProbe { cluster, uid }, WriteResult::DeletionAccepted { version }) => {
+            index.note_probe_deletion(cluster, uid, *version);
+        }
         (Write::DeleteProbe { cluster, uid }, WriteResult::Gone) => index.remove_probe(cluster, uid),
         (Write::DeleteProbe { cluster, uid }, _) => index.mark_probe(cluster, uid, false),
         (

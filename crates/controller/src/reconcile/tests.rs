@@ -106,7 +106,7 @@ impl TestHub {
                 work.metadata.resource_version = Some(self.version.to_string());
                 WriteResult::Work(Box::new(work))
             }
-            Write::Delete { .. } | Write::DeleteProbe { .. } => WriteResult::DeletionAccepted,
+            Write::Delete { .. } | Write::DeleteProbe { .. } => WriteResult::DeletionAccepted { version: 0 },
             Write::Report { .. } => WriteResult::Report(crate::fixture::stored(self.version)),
             Write::Status { .. } | Write::Finalizers { .. } | Write::Annotate { .. } => {
                 WriteResult::Upgrade(Box::new(self.written(&job)))

@@ -62,7 +62,7 @@ pub(crate) enum Certainty {
 pub(crate) fn certainty(outcome: &WriteResult) -> Certainty {
     match outcome {
         WriteResult::Work(_)
-        | WriteResult::DeletionAccepted
+        | WriteResult::DeletionAccepted { .. }
         | WriteResult::Upgrade(_)
         | WriteResult::Report(_)
         | WriteResult::ReportDeleted => Certainty::Done,

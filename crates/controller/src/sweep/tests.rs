@@ -55,7 +55,12 @@ async fn swept(upgrades: &'static [(&'static str, &'static str)]) -> Vec<String>
             deleted.push(step.work_name(cluster));
         }
         context.with(|state| {
-            crate::reconcile::result::record_result(&context, state, job, &WriteResult::DeletionAccepted);
+            crate::reconcile::result::record_result(
+                &context,
+                state,
+                job,
+                &WriteResult::DeletionAccepted { version: 0 },
+            );
         });
     }
     let text = context.metrics.encode_classic().unwrap();

@@ -108,7 +108,8 @@ impl Index {
     /// The version that a cluster was last known to run, while its claim does not show it yet.
     #[must_use]
     pub fn installed(&self, cluster: &str, now: DateTime<Utc>) -> Option<&Arc<str>> {
-        if self.installed.is_empty() {
+        // A cluster that comes back may be another one.
+        if self.installed.is_empty() || self.deleted.contains(cluster) {
             return None;
         }
         let claims = self
@@ -186,6 +187,15 @@ impl Index {
             installed.compare(cluster, platform_work(self.works.get(name)), heard);
         }
         installed
+    }
+
+    /// Handles that a cluster is back that was deleted. What was known of it before it was registered anew is of its earlier life.
+    /// The watch of ManagedClusters may be behind, so something newer may be known already.
+    pub(super) fn forget_installed_before(&mut self, cluster: &str, registered: Option<DateTime<Utc>>) {
+        let is_earlier = |known: &InstalledVersion| registered.is_none_or(|registered| known.at < registered);
+        if self.installed.get(cluster).is_some_and(is_earlier) {
+            self.installed.remove(cluster);
+        }
     }
 
     /// Compares what is remembered of a cluster with its ManagedCluster, which has changed.

@@ -105,11 +105,15 @@ impl Index {
                         Some(before) => before.created != view.created,
                         None => self.deleted.remove(&view.name),
                     };
+                    let is_back = before.is_none() && is_new;
                     let changed = before.is_none_or(|before| **before != view);
                     if changed {
                         let before = before.map(|before| &**before);
                         self.selection_changes.cluster(before, &view, &self.placements);
                         let name = Arc::clone(&view.name);
+                        if is_back {
+                            self.forget_installed_before(&name, view.created);
+                        }
                         self.clusters.insert(Arc::clone(&name), Arc::new(view));
                         self.compare_installed(&name, heard);
                         if is_new {
@@ -123,7 +127,6 @@ impl Index {
             Change::Deleted(object) => {
                 let name = object.metadata.name.as_deref().unwrap_or_default();
                 self.selection_changes.everything = true;
-                self.installed.remove(name);
                 self.forget_evidence(name);
                 self.drop_cluster(name)
             }

@@ -188,6 +188,15 @@ impl Index {
         }
     }
 
+    /// Records that the hub has accepted the deletion of a probe; as [`Index::note_deletion`].
+    pub fn note_probe_deletion(&mut self, cluster: &str, uid: &str, version: u64) {
+        if let Some(known) = self.probes.by_cluster.get_mut(cluster)
+            && *known.view.uid == *uid
+        {
+            known.version = known.version.max(version);
+        }
+    }
+
     /// Removes probes that a complete list did not contain; as [`Index::retain_works`].
     pub fn retain_probes(&mut self, seen: &AHashSet<Arc<str>>, newest: u64) {
         let is_gone = |(cluster, known): &(&Arc<str>, &KnownProbe)| {

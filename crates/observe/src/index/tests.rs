@@ -189,6 +189,27 @@ fn a_doomed_work_stays_terminating_whatever_late_events_say() {
 }
 
 #[test]
+fn the_version_of_an_accepted_deletion_shows_whether_a_list_is_from_an_older_storage() {
+    let mut index = Index::default();
+    let work = given(5).work();
+    index.work(&given(5).applied(), now());
+    index.mark_deleting("c1", Step::Operators, "w1", None);
+    index.note_deletion("c1", Step::Operators, "other", 8);
+    assert_eq!((index.version_of(&work), index.newest_work()), (5, 5));
+    index.note_deletion("c1", Step::Operators, "w1", 8);
+    assert_eq!((index.version_of(&work), index.newest_work()), (8, 8));
+    index.note_deletion("c1", Step::Operators, "w1", 0);
+    assert_eq!(index.version_of(&work), 8);
+    // The watch reports it later.
+    let dying = Given {
+        dying: true,
+        ..given(8)
+    };
+    index.work(&dying.applied(), now());
+    assert!(slot(&index).unwrap().work.terminating);
+}
+
+#[test]
 fn a_deletion_that_did_not_come_about_is_taken_back() {
     let mut index = Index::default();
     index.work(&given(1).applied(), now());

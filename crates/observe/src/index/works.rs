@@ -215,6 +215,20 @@ impl Index {
         }
     }
 
+    /// Records that the hub has accepted the deletion of an object, which got this version by that; 0 if that is not known. If a
+    /// later list has the object at a lower version, the storage of the hub has gone back.
+    pub fn note_deletion(&mut self, namespace: &str, step: Step, uid: &str, version: u64) {
+        if let Some(by_step) = self.works.get_mut(namespace)
+            && let Some(view) = by_step[step.index()].as_mut()
+            && *view.uid == *uid
+            && view.version < version
+        {
+            let view = Arc::make_mut(view);
+            view.version = version;
+            view.dying = true;
+        }
+    }
+
     /// Records that an object with a requested deletion is not deleted after all.
     pub fn unmark_deleting(&mut self, namespace: &str, step: Step, uid: &str) {
         if let Some(by_step) = self.works.get_mut(namespace)

@@ -303,9 +303,10 @@ impl Checker<'_> {
         // If its start exists, the cluster is in flight, and an edit may change it like any other.
         let told = |step: Step| own(cluster, step).filter(|work| speaks_for(work, before, step));
         let begun = || Step::ALL.into_iter().any(|step| told(step).is_some());
-        // Its work may be seen before the response to its creation. The doubt is then about an earlier creation.
+        // Its work may be seen before the response to its creation. The doubt is then about an earlier creation, or about a later
+        // step of a cluster in flight.
         let is_there = |step: Step| told(step).is_some_and(|work| !work.vanished);
-        let unsettled = cluster.unsettled.is_some_and(|step| !is_there(step));
+        let unsettled = cluster.unsettled.is_some() && !Step::ALL.into_iter().any(is_there);
         let unread = cluster.works.contains(&StepWork::Unconfirmed);
         let waits = unsettled || ((cluster.late.is_some() || unread) && !begun());
         if waits && matches!(before.phase, Phase::Pending | Phase::Blocked) {

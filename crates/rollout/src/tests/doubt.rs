@@ -91,6 +91,23 @@ fn an_edit_reaches_a_cluster_whose_start_is_seen_before_its_response() {
     }
 }
 
+/// Its row does not tell yet that it has begun, and a creation of a later step never had a response.
+#[test]
+fn an_edit_reaches_a_cluster_in_flight_whatever_became_of_its_next_step() {
+    for (done, open) in [
+        (Step::PreAction, Step::Platform),
+        (Step::Platform, Step::PostAction),
+    ] {
+        let asked = policy().pre_action().post_action();
+        let asked = asked.edited("r2", &[Step::Platform]).max_concurrency(1);
+        let begun = fleet().cluster("a").work(done, work(5).succeeded());
+        let begun = begun.record(record(Phase::Pending)).unsettled(open);
+        let plan = planned(10, asked, begun.cluster("b"));
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2", "{open:?}");
+        assert!(!writes(&plan).iter().any(|write| write.contains("b/")));
+    }
+}
+
 /// Somebody deleted the work of its pre-action. If a new attempt began, the one that is on its way would count as a leftover,
 /// which holds no slot.
 #[test]

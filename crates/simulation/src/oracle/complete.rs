@@ -38,7 +38,9 @@ impl End {
     /// work is recorded as the time at which whoever leads finds it, unless the step has begun anew in another revision since.
     fn has_start(&self, started: DateTime<Utc>) -> bool {
         let Some(named) = parse_rfc3339(&self.started) else {
-            return false;
+            // Somebody has taken the start away. A row that told of it before has one from just before the creation.
+            let created = parse_rfc3339(&self.created);
+            return created.is_some_and(|created| created - EARLY <= started && started <= created);
         };
         let earliest = parse_rfc3339(&self.created).map_or(named, |created| created - EARLY);
         let is_found = !self.is_replaced && is_recorded_as_now(named, earliest, started);

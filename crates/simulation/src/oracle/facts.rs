@@ -157,6 +157,8 @@ pub(super) struct Upgrade {
     pub doubtful: BTreeMap<String, (String, String)>,
     /// Clusters whose pre-actions the controller deleted, because they had left, before their rows told of them.
     pub withdrawn: BTreeMap<String, Withdrawn>,
+    /// Clusters that were under way when the upgrade was deleted, and from when to when.
+    pub halted: BTreeMap<String, (Duration, Duration)>,
     /// What agents have reported as ended, by cluster, step and revision. Whoever rewrites a work's revision adds an end, and
     /// takes none away.
     pub ends: BTreeMap<(String, WorkStep, String), End>,
@@ -223,9 +225,11 @@ impl Upgrade {
         attempt.is_some_and(|(of, again)| of == revision && again == retry)
     }
 
-    /// No cluster holds a slot any more, or may go on.
-    pub fn release_all(&mut self) {
-        self.flights.clear();
+    /// The upgrade is being deleted, so no cluster holds a slot any more, or may go on.
+    pub fn release_all(&mut self, now: Duration) {
+        let under_way = std::mem::take(&mut self.flights).into_iter();
+        self.halted
+            .extend(under_way.map(|(name, since)| (name, (since, now))));
         self.suspended.clear();
         self.finished.clear();
         self.doubtful.clear();

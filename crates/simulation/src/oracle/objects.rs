@@ -128,7 +128,7 @@ impl Facts {
         upgrade.is_gone = object.is_deleting || change.kind == ChangeKind::Deleted;
         upgrade.ended = (change.kind == ChangeKind::Deleted).then_some(now);
         if upgrade.is_gone {
-            upgrade.release_all();
+            upgrade.release_all(now);
         }
         if change.kind == ChangeKind::Deleted {
             for cluster in self.clusters.values_mut() {

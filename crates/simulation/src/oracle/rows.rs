@@ -118,6 +118,12 @@ impl Facts {
 }
 
 impl Upgrade {
+    /// Whether a row of a cluster was removed that was the same, and somebody else had written.
+    fn has_removed_edited(&self, name: &str, row: &Row) -> bool {
+        let removed = self.removed.get(name);
+        removed.is_some_and(|(record, _)| record.is_edited && record.row() == Some(row))
+    }
+
     /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did, the
     /// cluster is there, and no work shows that what is under way by the row is over. `goes_on`: whether a work of this attempt
     /// goes on that holds a slot, by what was known then.
@@ -447,6 +453,8 @@ impl Facts {
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };
+        // A report that came late may have removed the row for a moment. Whoever leads writes it again as it was.
+        let was_edited = upgrade.has_removed_edited(name, row);
         let record = upgrade.records.entry(name.to_owned()).or_default();
         let is_renamed = record.row().is_some_and(|was| was.to != row.to);
         // It was blocked then if somebody had deleted its work. The row that said so may not have been written.
@@ -459,6 +467,7 @@ impl Facts {
         let is_changed = !changed.is_zero() && (is_former || changed + Duration::from_mins(1) > now);
         let is_new = is_changed || falls_back;
         record.is_edited |= !by_controller && record.row() != Some(row);
+        record.is_edited |= record.before.is_empty() && was_edited;
         // What somebody wrote into a record counts until its next attempt. The one whose row they set back is no next one.
         let mut attempts = record.before.iter().map(Row::attempt);
         record.is_edited &=

@@ -112,6 +112,12 @@ impl Upgrade {
         came.is_some_and(|came| sent < *came + DEAF && self.flights.contains_key(cluster))
     }
 
+    /// Whether a cluster was under way when a work was sent, before the upgrade was deleted.
+    fn was_under_way(&self, cluster: &str, sent: Duration) -> bool {
+        let halted = self.halted.get(cluster);
+        self.is_gone && halted.is_some_and(|(since, until)| *since <= sent && sent <= *until)
+    }
+
     /// When the controller deleted the pre-action of a cluster that goes on: it was back before it was dropped. Whoever had
     /// dropped it begins anew, with another start.
     fn withdrawn_at(&self, work: &Work) -> Option<Duration> {
@@ -169,7 +175,7 @@ impl Facts {
         let has_left = self.has_left(work, sent) && !may_end;
         let withdrawn = upgrade.withdrawn_at(work);
         let has_slot = is_exempt || withdrawn.is_some_and(|at| upgrade.is_first_since(cluster, at));
-        let goes_on = goes_on || withdrawn.is_some();
+        let goes_on = goes_on || withdrawn.is_some() || upgrade.was_under_way(cluster, sent);
         self.check(Rule::Selected, !has_left, || {
             format!("{cluster} started long after it had left the selection")
         });

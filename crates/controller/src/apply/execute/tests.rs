@@ -342,7 +342,7 @@ async fn a_step_that_the_spec_does_not_ask_for_is_never_sent() {
 #[tokio::test]
 async fn a_deletion_names_the_object_it_means() {
     let (outcome, hub) = run(&delete(), vec![work(Some(UID), true)]).await;
-    assert!(matches!(outcome, WriteResult::DeletionAccepted));
+    assert!(matches!(outcome, WriteResult::DeletionAccepted { .. }));
     let asked = hub.asked().remove(0);
     assert_eq!(asked.method, "DELETE");
     assert!(
@@ -416,7 +416,10 @@ async fn a_work_that_changed_meanwhile_is_not_deleted_but_looked_at() {
         json!({"uid": "w1", "resourceVersion": "7"})
     );
     let (outcome, _) = run(&delete(), vec![conflict(), found("8", true)]).await;
-    assert!(matches!(outcome, WriteResult::DeletionAccepted), "{outcome:?}");
+    assert!(
+        matches!(outcome, WriteResult::DeletionAccepted { .. }),
+        "{outcome:?}"
+    );
     let (outcome, _) = run(&delete(), vec![conflict(), found("7", false)]).await;
     assert!(matches!(outcome, WriteResult::Failed(_)), "{outcome:?}");
 }
@@ -550,7 +553,7 @@ async fn a_deletion_refused_for_another_reason_than_the_uid_is_a_failure_like_an
         matches!(&outcome, WriteResult::Failed(error) if *error == WriteError::new(WriteErrorKind::Conflict, "the webhook is busy (409)"))
     );
     let (outcome, _) = run(&delete(), vec![refused(), work(Some(UID), true)]).await;
-    assert!(matches!(outcome, WriteResult::DeletionAccepted));
+    assert!(matches!(outcome, WriteResult::DeletionAccepted { .. }));
 }
 
 #[tokio::test]

@@ -326,7 +326,7 @@ fn a_deletion_that_failed_leaves_the_work_as_it_was() {
             .mark_deleting("c1", Step::Platform, "c1-cluster-upgrade-u1", None);
     });
     with_entry(&context, |entry| entry.begin(&cluster(), false));
-    answered(&context, delete(), &WriteResult::DeletionAccepted);
+    answered(&context, delete(), &WriteResult::DeletionAccepted { version: 0 });
     assert!(terminating(&context));
 }
 
@@ -524,7 +524,7 @@ fn a_reading_is_remembered_for_a_deadline_unless_it_failed() {
 fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
     let here = || Box::new(work("c1", Step::Platform, "u1", 5));
     for (outcome, terminating) in [
-        (WriteResult::DeletionAccepted, Some(true)),
+        (WriteResult::DeletionAccepted { version: 0 }, Some(true)),
         (WriteResult::Gone, None),
         (WriteResult::Work(here()), Some(false)),
         (failed(WriteErrorKind::Conflict), Some(false)),

@@ -307,6 +307,22 @@ fn of_two_rows_the_later_success_counts() {
 }
 
 #[test]
+fn a_watch_that_tells_late_that_a_cluster_was_registered_anew_ends_only_what_was_known_before_that() {
+    let back = |created: &str| {
+        let mut index = known("4.14.9");
+        index.work(&Change::Applied(reported("4.14.12", 5)), now());
+        index.cluster(&Change::Deleted(claimed("a", "4.14.9")));
+        let mut registered = claimed("a", "4.14.9");
+        registered.metadata.creation_timestamp = Some(serde_json::from_str(created).unwrap());
+        index.cluster(&Change::Applied(registered));
+        index.installed("a", now()).map(ToString::to_string)
+    };
+    let (before, after) = (r#""2026-01-01T00:00:00Z""#, r#""2099-01-01T00:00:00Z""#);
+    assert_eq!(back(before).as_deref(), Some("4.14.12"));
+    assert_eq!(back(after), None);
+}
+
+#[test]
 fn a_list_without_a_cluster_forgets_its_version() {
     let mut index = known("4.14.9");
     index.work(&Change::Applied(reported("4.14.13", 5)), now());

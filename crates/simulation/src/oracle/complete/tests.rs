@@ -39,6 +39,13 @@ fn a_row_may_tell_of_a_work_with_a_start_in_the_future_by_the_time_at_which_it_w
 }
 
 #[test]
+fn a_work_whose_start_somebody_has_taken_away_is_that_of_a_row_with_a_start_just_before_its_creation() {
+    assert!(has(&end(""), "2026-01-01T00:05:27.834Z"));
+    assert!(!has(&end(""), "2026-01-01T00:05:29Z"), "it is another one");
+    assert!(!has(&end(""), "2026-01-01T00:03:00Z"), "it is an earlier one");
+}
+
+#[test]
 fn a_step_that_begins_replaces_what_was_reported_of_it_in_other_revisions() {
     let mut facts = Facts::default();
     let upgrade = facts.upgrades.entry("u".to_owned()).or_default();

@@ -293,3 +293,20 @@ fn a_row_that_stays_complete_names_no_version_that_its_cluster_never_ran() {
     assert!(may_name("4.14.13", Some((4, 14, 14))), "it runs a newer one");
     assert!(may_name("", None), "nobody knows it any more");
 }
+
+#[test]
+fn a_row_that_somebody_else_wrote_is_still_theirs_when_it_is_back_as_it_was() {
+    let is_theirs = |is_edited: bool, phase: &str| {
+        let record = Record {
+            before: vec![row("Complete", "r1")],
+            is_edited,
+            ..Record::default()
+        };
+        let mut upgrade = Upgrade::default();
+        upgrade.removed.insert("c1".to_owned(), (record, NOW));
+        upgrade.has_removed_edited("c1", &row(phase, "r1"))
+    };
+    assert!(is_theirs(true, "Complete"));
+    assert!(!is_theirs(true, "Failed"), "it is another row");
+    assert!(!is_theirs(false, "Complete"), "it was the controller's");
+}

@@ -96,3 +96,22 @@ fn a_slot_that_a_row_has_given_back_is_not_held_beside_whoever_began_after_that(
     assert_eq!(most(&released, &[20, 305, 320]), Some(3));
     assert_eq!(most(&[(2, "PreAction")], &[20, 320]), Some(3));
 }
+
+#[test]
+fn a_cluster_of_a_deleted_upgrade_was_under_way_if_its_next_step_was_sent_before() {
+    let was_under_way = |begun: u64, deleted: Option<u64>| {
+        let mut upgrade = Upgrade::default();
+        upgrade
+            .flights
+            .insert("c1".to_owned(), Duration::from_secs(begun));
+        upgrade.is_gone = deleted.is_some();
+        if let Some(at) = deleted {
+            upgrade.release_all(Duration::from_secs(at));
+        }
+        upgrade.was_under_way("c1", SENT)
+    };
+    assert!(was_under_way(100, Some(310)));
+    assert!(!was_under_way(100, Some(290)), "it was sent later");
+    assert!(!was_under_way(305, Some(310)), "it began later");
+    assert!(!was_under_way(100, None));
+}
