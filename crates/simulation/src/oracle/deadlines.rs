@@ -71,7 +71,9 @@ impl Facts {
         let limit = TimeDelta::from_std(least).unwrap_or_default();
         let was_in_time = |done: Duration| wall(done + Duration::from_secs(1)) < started + limit;
         let is_after = |done: &Duration| wall(*done) > started;
+        let is_readable = !self.has_unreadable_work(owner, &step.work_name(name));
         let was_done = step == Step::Platform
+            && is_readable
             && done
                 .filter(is_after)
                 .is_some_and(|done| was_told(done) || was_in_time(done));
@@ -88,6 +90,17 @@ impl Facts {
                 "{name} failed {seconds} s after its {word} began by its row, and it was sent at {began:?}"
             )
         });
+    }
+
+    /// Whether somebody has written into a work what the controller cannot read as its attempt. What it reports counts for none.
+    fn has_unreadable_work(&self, owner: &str, name: &str) -> bool {
+        let is_revision =
+            |text: &str| text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let mut works = self.works.values();
+        works.any(|work| {
+            let is_it = work.owner == owner && work.name == name;
+            is_it && (work.revision.is_empty() || !is_revision(&work.revision))
+        })
     }
 
     /// A row announces an attempt whose platform work is an earlier one that is to be changed in place. Its clock begins. If
@@ -129,7 +142,10 @@ impl Facts {
                 && work.retry == row.retry
                 && work.target == row.to
                 && self.is_kept(work, row, started)
-        })?;
+        });
+        let Some(work) = work else {
+            return self.began_before_deletion(owner, &platform, row, started);
+        };
         let earlier = Row {
             revision: work.revision.clone(),
             retry: work.retry.clone(),
@@ -138,6 +154,28 @@ impl Facts {
         self.began
             .get(&key(owner, name, Step::Platform, &earlier))
             .copied()
+    }
+
+    /// The same, if somebody else had deleted that work just before the edit.
+    fn began_before_deletion(
+        &self,
+        owner: &str,
+        platform: &str,
+        row: &Row,
+        started: DateTime<Utc>,
+    ) -> Option<Duration> {
+        let mut earlier = self
+            .created
+            .iter()
+            .filter(|((of, _, name, revision, retry), created)| {
+                let is_deleted = created
+                    .deleted
+                    .is_some_and(|(_, by)| by != Some(Role::Controller));
+                let is_it =
+                    of == owner && name == platform && *revision != row.revision && *retry == row.retry;
+                is_it && is_deleted && parse_rfc3339(&created.started) == Some(started)
+            });
+        earlier.next().and_then(|(key, _)| self.began.get(key)).copied()
     }
 
     /// Whether a row with this start may tell of a platform work.
@@ -153,7 +191,11 @@ impl Facts {
             work.retry.clone(),
         );
         let began = self.began.get(&key).copied().unwrap_or_default();
-        named == started || is_recorded_as_now(named, wall(began) - EARLY, started)
+        // No step begins long before its work is there, whatever a creation that came late names. The hub's times have seconds.
+        let created = self.created.get(&key);
+        let earliest = created.map(|created| wall(Duration::from_secs(created.at.as_secs())) - EARLY);
+        let is_late = earliest.is_some_and(|earliest| named < earliest && earliest == started);
+        named == started || is_late || is_recorded_as_now(named, wall(began) - EARLY, started)
     }
 
     /// Whether a row with this start goes on with a work of another attempt. If the work does not name that start, the row asks for

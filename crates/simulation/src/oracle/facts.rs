@@ -356,7 +356,7 @@ impl Cluster {
 }
 
 /// A work that was created.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Created {
     /// When the hub took it.
     pub at: Duration,

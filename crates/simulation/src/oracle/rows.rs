@@ -36,6 +36,14 @@ impl Record {
         found
     }
 
+    /// What somebody wrote into a record counts until its next attempt. The one whose row they set back is no next one. Nor is that of
+    /// the first row since somebody deleted one: it may be the attempt that they have written into a work.
+    fn keep_edited(&mut self, by_controller: bool, attempt: &(String, String)) {
+        let mut attempts = self.before.iter().map(Row::attempt);
+        let goes_on = self.before.is_empty() || self.is_lost || attempts.any(|before| before == *attempt);
+        self.is_edited &= !by_controller || goes_on;
+    }
+
     /// Later rows follow the next one only, which is of this attempt. `is_new`: the cluster may begin anew. An attempt whose row
     /// somebody has deleted is not over: whoever leads since may know only of an earlier attempt, by a work that goes on, and
     /// may announce the deleted one again when that work has ended.
@@ -468,10 +476,7 @@ impl Facts {
         let is_new = is_changed || falls_back;
         record.is_edited |= !by_controller && record.row() != Some(row);
         record.is_edited |= record.before.is_empty() && was_edited;
-        // What somebody wrote into a record counts until its next attempt. The one whose row they set back is no next one.
-        let mut attempts = record.before.iter().map(Row::attempt);
-        record.is_edited &=
-            !by_controller || record.before.is_empty() || attempts.any(|before| before == row.attempt());
+        record.keep_edited(by_controller, &row.attempt());
         let found = if by_controller && !is_new && !record.is_edited {
             record.contradiction(row, &begun)
         } else {

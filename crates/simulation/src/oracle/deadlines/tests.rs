@@ -1,4 +1,5 @@
 use super::*;
+use crate::oracle::facts::Created;
 use crate::oracle::row::Step as RowStep;
 
 /// When the work was sent, to which a clock that was an hour ahead gave its start.
@@ -86,4 +87,56 @@ fn a_start_in_the_future_that_was_recorded_as_now_counts_as_it_was_recorded() {
     let mut facts = ahead(None);
     facts.tolerance = Duration::from_secs(1);
     assert_eq!(facts.recorded_start("u", "c1", &row("r1", FOUND)), None);
+}
+
+#[test]
+fn a_work_whose_attempt_somebody_has_garbled_tells_nothing_in_time() {
+    let is_unreadable = |revision: &str| {
+        let mut facts = ahead(None);
+        facts.works.get_mut("w").unwrap().revision = revision.to_owned();
+        facts.has_unreadable_work("u", &Step::Platform.work_name("c1"))
+    };
+    assert!(!is_unreadable("2883f087735586f8"));
+    for garbled in ["", "a b", &"f".repeat(65)] {
+        assert!(is_unreadable(garbled), "{garbled}");
+    }
+}
+
+#[test]
+fn a_work_that_somebody_deletes_just_before_an_edit_that_does_not_concern_it_keeps_its_clock() {
+    let began = |by: Role, started: &str| {
+        let mut facts = ahead(None);
+        facts.works.clear();
+        let created = Created {
+            started: started.to_owned(),
+            deleted: Some((NOW, Some(by))),
+            ..Created::default()
+        };
+        facts.created.insert(platform("r1"), created);
+        facts.announced("u", "c1", &row("r2", FOUND));
+        facts.began.get(&platform("r2")).copied()
+    };
+    assert_eq!(began(Role::People, FOUND), Some(SENT));
+    assert_eq!(began(Role::Controller, FOUND), None, "the edit concerns it");
+    assert_eq!(began(Role::People, NAMED), None, "the row has another start");
+}
+
+#[test]
+fn a_row_may_tell_of_a_creation_that_came_late_by_a_start_just_before_it() {
+    let may_tell = |started: &str| {
+        let mut facts = ahead(None);
+        let created = Created {
+            at: Duration::from_millis(435_648),
+            ..Created::default()
+        };
+        facts.created.insert(platform("r1"), created);
+        let work = facts.works.get_mut("w").unwrap();
+        work.started = "2026-01-01T00:05:54.283Z".to_owned();
+        let work = work.clone();
+        facts.may_have_start(&work, parse_rfc3339(started).unwrap())
+    };
+    assert!(may_tell("2026-01-01T00:06:15Z"));
+    assert!(may_tell("2026-01-01T00:05:54.283Z"));
+    assert!(!may_tell("2026-01-01T00:06:30Z"));
+    assert!(!may_tell("2026-01-01T00:04:00Z"));
 }

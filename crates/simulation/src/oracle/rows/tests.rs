@@ -310,3 +310,21 @@ fn a_row_that_somebody_else_wrote_is_still_theirs_when_it_is_back_as_it_was() {
     assert!(!is_theirs(true, "Failed"), "it is another row");
     assert!(!is_theirs(false, "Complete"), "it was the controller's");
 }
+
+#[test]
+fn what_somebody_wrote_into_a_record_counts_until_its_next_attempt() {
+    let is_edited = |by_controller: bool, is_lost: bool, revision: &str| {
+        let mut record = Record {
+            before: vec![row("Failed", "r1")],
+            is_edited: true,
+            is_lost,
+            ..Record::default()
+        };
+        record.keep_edited(by_controller, &row("Partial", revision).attempt());
+        record.is_edited
+    };
+    assert!(is_edited(true, false, "r1"));
+    assert!(is_edited(false, false, "r2"));
+    assert!(is_edited(true, true, "r2"), "somebody has deleted its row");
+    assert!(!is_edited(true, false, "r2"));
+}
