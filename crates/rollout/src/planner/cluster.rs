@@ -191,6 +191,9 @@ pub(crate) fn has_failed_after(record: &Record) -> bool {
 
 impl ClusterEvaluator<'_> {
     fn run(&mut self) {
+        if self.cluster.gone && self.notes_untold_start() {
+            return;
+        }
         if self.cluster.gone || self.has_left() {
             self.out.dropped = true;
             return;
@@ -224,6 +227,31 @@ impl ClusterEvaluator<'_> {
         }
         self.clean_up_leftovers();
         self.clean_up_finished();
+    }
+
+    /// Notes the start of a cluster that is gone, if no row tells of it. Whoever leads when the cluster is back, and finds the row that
+    /// says that it is queued, takes it for the same cluster and finds its start by the work. So it holds its slot until that row is
+    /// removed: by this record, with which it is dropped in the next pass.
+    fn notes_untold_start(&mut self) -> bool {
+        let told = self.cluster.record.as_deref();
+        let is_queued = told.is_some_and(|record| matches!(record.phase, Phase::Pending | Phase::Blocked));
+        if !is_queued || self.cluster.written.is_none() || !attempts::shows_a_start(self.cluster) {
+            return false;
+        }
+        self.wake_at(self.now + TimeDelta::seconds(1));
+        if self.out.record.phase.holds_slot() {
+            return true;
+        }
+        let has_work = |step: Step| self.cluster.step_work(step).ours().is_some();
+        let phase = if has_work(Step::Operators) {
+            Phase::Operators
+        } else if has_work(Step::Platform) {
+            Phase::Initialized
+        } else {
+            Phase::PreAction
+        };
+        self.phase(phase, Reason::Running, "");
+        true
     }
 
     /// The step that the cluster is in is looked at again when its time is over.

@@ -194,3 +194,30 @@ fn a_work_stays_while_an_abandoned_creation_may_bring_it_back() {
         assert_eq!(writes(&plan), left.collect::<Vec<_>>(), "{step:?}");
     }
 }
+
+/// Whoever leads when it is back, before that row is removed, takes it for the same cluster, and finds its start by the work.
+#[test]
+fn a_cluster_that_is_gone_and_whose_row_still_says_that_it_is_queued_holds_its_slot_until_that_row_is_removed()
+ {
+    let asked = || policy().max_concurrency(1);
+    let gone = |work: WorkBuilder| {
+        let gone = fleet().cluster("a").gone().work(Step::Platform, work);
+        gone.record(record(Phase::Pending)).cluster("b")
+    };
+    let plan = planned(10, asked(), gone(work(5).running()));
+    assert!(stand(&plan, "a").0.holds_slot());
+    assert_eq!(writes(&plan), NOTHING);
+    let told = record(Phase::Partial).stage(Stage::Platform, 5);
+    let noted = fleet()
+        .cluster("a")
+        .gone()
+        .work(Step::Platform, work(5).running());
+    let noted = noted.record(record(Phase::Pending)).draft(told).cluster("b");
+    let plan = planned(11, asked(), noted);
+    assert_eq!(plan.dropped, ["a".into()]);
+    assert_eq!(writes(&plan), NOTHING, "its row is still there");
+    // Of another attempt, nobody would believe it.
+    let plan = planned(10, asked(), gone(work(5).running().revision("r0")));
+    assert_eq!(plan.dropped, ["a".into()]);
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+}

@@ -280,6 +280,8 @@ pub(super) struct Cluster {
     pub name_label: String,
     /// When it was last created, deleted, given other labels, or its set was bound or unbound.
     pub changed: Duration,
+    /// When a Placement last left it out, or its set was last unbound. It may be selected again since.
+    pub left: Option<Duration>,
     /// When it or its namespace was last created or deleted.
     pub registered: Duration,
     /// When the controller could last hear of that: by the ManagedCluster, or by a creation that met no namespace.

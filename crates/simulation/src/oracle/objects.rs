@@ -276,7 +276,11 @@ impl Facts {
         let before = std::mem::replace(&mut self.decided, names.clone());
         let now = self.now;
         for name in before.symmetric_difference(&names).filter(|_| !before.is_empty()) {
-            self.cluster(name).changed = now;
+            let cluster = self.cluster(name);
+            cluster.changed = now;
+            if before.contains(name) {
+                cluster.left = Some(now);
+            }
         }
         self.decisions.entry(placement).or_default().extend(names);
         self.select();
@@ -291,7 +295,10 @@ impl Facts {
         self.is_unbound = is_unbound;
         let now = self.now;
         let members = self.clusters.iter_mut().filter(|(name, _)| *name != OUTSIDER);
-        members.for_each(|(_, cluster)| cluster.changed = now);
+        members.for_each(|(_, cluster)| {
+            cluster.changed = now;
+            cluster.left = if is_unbound { Some(now) } else { cluster.left };
+        });
     }
 
     /// Whether an upgrade selects a cluster.

@@ -112,6 +112,18 @@ impl Upgrade {
         came.is_some_and(|came| sent < *came + DEAF && self.flights.contains_key(cluster))
     }
 
+    /// Whether the pre-action of a cluster counts as degraded since after its creation was sent. One that comes late is that of a
+    /// cluster that has given its slot back.
+    fn is_degraded_since(&self, work: &Work, sent: Duration) -> bool {
+        let record = self.records.get(&work.cluster);
+        let is_of_it = |row: &Row| row.revision == work.revision && row.retry == work.retry;
+        let told = record
+            .filter(|record| record.row().is_some_and(is_of_it))
+            .and_then(|record| record.phases.last());
+        let is_degraded = told.is_some_and(|told| told.phase == "PreActionDegraded" && sent <= told.since);
+        is_degraded && work.name == Step::PreAction.work_name(&work.cluster)
+    }
+
     /// Whether a cluster was under way when a work was sent, before the upgrade was deleted.
     fn was_under_way(&self, cluster: &str, sent: Duration) -> bool {
         let halted = self.halted.get(cluster);
@@ -136,7 +148,10 @@ impl Facts {
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
-        if upgrade.flights.contains_key(&work.cluster) || self.is_leftover(upgrade, work) {
+        if upgrade.flights.contains_key(&work.cluster)
+            || self.is_leftover(upgrade, work)
+            || upgrade.is_degraded_since(work, sent)
+        {
             return;
         }
         let may_start = !upgrade.is_held && upgrade.in_force(sent).any(|generation| !generation.is_shut);
@@ -236,13 +251,20 @@ impl Facts {
         is_gone && dropped.is_some_and(|dropped| sent <= *dropped)
     }
 
-    /// Whether a cluster without a row has come back since a start was sent, before which it was nobody's. The same holds if it
+    /// Whether a cluster without a row has come back since a start was sent, before which it was nobody's. By now it may have a row. The same holds if it
     /// started before whoever leads began to, and has come back since so shortly before that the leader may not have heard of it.
     fn is_back_since(&self, upgrade: &Upgrade, name: &str, sent: Duration) -> bool {
-        let row = upgrade.records.get(name).and_then(Record::row);
-        let Some(cluster) = self.clusters.get(name).filter(|_| row.is_none()) else {
+        let record = upgrade.records.get(name);
+        let row = record.and_then(Record::row);
+        let Some(cluster) = self.clusters.get(name) else {
             return false;
         };
+        // Its row may have been written since then, too.
+        let is_told = record.is_some_and(|record| record.told_at(sent).is_some());
+        if row.is_some() {
+            let had_left = cluster.left.is_some_and(|left| left <= sent);
+            return !is_told && had_left && cluster.changed > sent;
+        }
         let started = upgrade.flights.get(name).or_else(|| upgrade.suspended.get(name));
         let term = self.claims.last().map(|(since, _)| *since);
         let was_nobodys = started

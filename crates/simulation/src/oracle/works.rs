@@ -23,6 +23,7 @@ use crate::actor::{Role, Sender};
 mod running;
 
 /// A work as far as rules depend on it.
+#[derive(Default)]
 pub(super) struct Work {
     pub(super) uid: String,
     pub(super) cluster: String,

@@ -115,3 +115,45 @@ fn a_cluster_of_a_deleted_upgrade_was_under_way_if_its_next_step_was_sent_before
     assert!(!was_under_way(305, Some(310)), "it began later");
     assert!(!was_under_way(100, None));
 }
+
+#[test]
+fn a_cluster_without_a_row_that_had_left_when_a_start_was_sent_was_nobodys_although_it_is_back_with_a_row() {
+    let is_back = |left: Option<u64>, changed: u64, told: u64| {
+        let mut facts = Facts::default();
+        let cluster = facts.cluster("c1");
+        cluster.left = left.map(Duration::from_secs);
+        cluster.changed = Duration::from_secs(changed);
+        let mut upgrade = lost(&[(told, "Initialized")]);
+        upgrade.dropped.clear();
+        facts.is_back_since(&upgrade, "c1", SENT)
+    };
+    assert!(is_back(Some(290), 305, 310));
+    assert!(!is_back(Some(290), 305, 200), "its row told of it");
+    assert!(!is_back(None, 305, 310), "it had not left");
+    assert!(!is_back(Some(302), 305, 310), "it left later");
+    assert!(!is_back(Some(280), 290, 310), "it was back before");
+}
+
+#[test]
+fn a_pre_action_that_comes_late_takes_no_slot_once_it_counts_as_degraded() {
+    let is_degraded = |phases: &[(u64, &str)], step: Step, revision: &str| {
+        let mut upgrade = lost(phases);
+        let row = upgrade.records.get_mut("c1").unwrap().before.last_mut().unwrap();
+        "r1".clone_into(&mut row.revision);
+        let mut work = Work::default();
+        "c1".clone_into(&mut work.cluster);
+        work.name = step.work_name("c1");
+        revision.clone_into(&mut work.revision);
+        upgrade.is_degraded_since(&work, SENT)
+    };
+    let degraded = [(2, "PreAction"), (310, "PreActionDegraded")];
+    assert!(is_degraded(&degraded, Step::PreAction, "r1"));
+    assert!(!is_degraded(&degraded, Step::Platform, "r1"));
+    assert!(
+        !is_degraded(&degraded, Step::PreAction, "r2"),
+        "it is another attempt"
+    );
+    assert!(!is_degraded(&[(2, "PreAction")], Step::PreAction, "r1"));
+    let before = [(2, "PreAction"), (290, "PreActionDegraded")];
+    assert!(!is_degraded(&before, Step::PreAction, "r1"), "it was sent later");
+}
