@@ -99,6 +99,15 @@ impl Upgrade {
         self.last_end(cluster, row, sent).is_some()
     }
 
+    /// Whether they have reported the end of the very step that a row tells of as open. The hub may refuse the row that says so.
+    pub(super) fn has_ended_as_told(&self, cluster: &str, row: &Row, sent: Duration) -> bool {
+        let step = row.step(word(self.last_step(row, sent)));
+        let started = step.and_then(|step| parse_rfc3339(&step.started));
+        let end = self.last_end(cluster, row, sent);
+        end.zip(started)
+            .is_some_and(|(end, started)| end.retry == row.retry && end.has_start(started))
+    }
+
     /// What they have reported of the last of these steps.
     pub(super) fn last_end(&self, cluster: &str, row: &Row, sent: Duration) -> Option<&End> {
         self.end_of_row(cluster, self.last_step(row, sent), row)

@@ -37,11 +37,14 @@ impl Record {
     }
 
     /// What somebody wrote into a record counts until its next attempt. The one whose row they set back is no next one. Nor is that of
-    /// the first row since somebody deleted one: it may be the attempt that they have written into a work.
-    fn keep_edited(&mut self, by_controller: bool, attempt: &(String, String)) {
+    /// the first row since somebody deleted one: it may be the attempt that they have written into a work. A cluster that is under way
+    /// by what they wrote goes on through an edit of the spec.
+    fn keep_edited(&mut self, by_controller: bool, row: &Row) {
         let mut attempts = self.before.iter().map(Row::attempt);
-        let goes_on = self.before.is_empty() || self.is_lost || attempts.any(|before| before == *attempt);
-        self.is_edited &= !by_controller || goes_on;
+        let is_same =
+            self.before.is_empty() || self.is_lost || attempts.any(|before| before == row.attempt());
+        let goes_on = row.is_under_way() && self.row().is_some_and(Row::is_under_way);
+        self.is_edited &= !by_controller || is_same || goes_on;
     }
 
     /// Later rows follow the next one only, which is of this attempt. `is_new`: the cluster may begin anew. An attempt whose row
@@ -152,7 +155,9 @@ impl Upgrade {
         // Nor does one of a cluster that is back, and whose agents had reported the end meanwhile: its work is about to be read.
         let lost = self.dropped.get(name);
         let end = lost.and_then(|lost| self.end_since(name, row, *lost, sent.unwrap_or(now)));
-        let has_ended = self.finished.contains_key(name) || end.is_some_and(|end| end.retry == row.retry);
+        let has_ended = self.finished.contains_key(name)
+            || end.is_some_and(|end| end.retry == row.retry)
+            || self.has_ended_as_told(name, row, sent.unwrap_or(now));
         if is_taken && !has_ended {
             self.flights.entry(name.to_owned()).or_insert(now);
         }
@@ -476,7 +481,7 @@ impl Facts {
         let is_new = is_changed || falls_back;
         record.is_edited |= !by_controller && record.row() != Some(row);
         record.is_edited |= record.before.is_empty() && was_edited;
-        record.keep_edited(by_controller, &row.attempt());
+        record.keep_edited(by_controller, row);
         let found = if by_controller && !is_new && !record.is_edited {
             record.contradiction(row, &begun)
         } else {

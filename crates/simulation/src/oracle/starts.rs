@@ -81,7 +81,8 @@ impl Upgrade {
         let lost = *self.dropped.get(cluster)?;
         let record = self.records.get(cluster)?;
         let row = record.row().filter(|row| !row.is_newer)?;
-        let has_ended = self.end_since(cluster, row, lost, sent).is_some();
+        let has_ended =
+            self.end_since(cluster, row, lost, sent).is_some() || self.has_ended_as_told(cluster, row, sent);
         (record.holds_slot_between(lost, sent) && !has_ended && !self.finished.contains_key(cluster))
             .then_some(lost)
     }
@@ -148,10 +149,7 @@ impl Facts {
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
-        if upgrade.flights.contains_key(&work.cluster)
-            || self.is_leftover(upgrade, work)
-            || upgrade.is_degraded_since(work, sent)
-        {
+        if self.is_no_start(upgrade, work, sent) {
             return;
         }
         let may_start = !upgrade.is_held && upgrade.in_force(sent).any(|generation| !generation.is_shut);
@@ -223,6 +221,13 @@ impl Facts {
             });
         }
         self.note_under_way(work);
+    }
+
+    /// Whether a work begins nothing that takes a slot.
+    fn is_no_start(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
+        upgrade.flights.contains_key(&work.cluster)
+            || self.is_leftover(upgrade, work)
+            || upgrade.is_degraded_since(work, sent)
     }
 
     /// Whether a cluster has left the selection of an upgrade so long before a start was sent that everybody had heard of it. Where
@@ -346,7 +351,22 @@ impl Facts {
             || upgrade.suspended.contains_key(name)
             || upgrade.kept_by_row(name, sent).is_some()
             || upgrade.has_kept_slot(name, sent);
-        goes_on(upgrade, work, sent) && (is_back || has_slot)
+        let is_known = goes_on(upgrade, work, sent) || (is_back && self.has_begun(upgrade, work));
+        is_known && (is_back || has_slot)
+    }
+
+    /// Whether an earlier step of this attempt is there, and the row of its cluster is of it. Whoever leads when that cluster is back
+    /// takes it for the same one, which goes on.
+    fn has_begun(&self, upgrade: &Upgrade, work: &Work) -> bool {
+        let row = upgrade.records.get(&work.cluster).and_then(Record::row);
+        let is_of_it = row.is_some_and(|row| row.revision == work.revision && row.retry == work.retry);
+        let mut works = self.works.values();
+        is_of_it
+            && works.any(|one| {
+                let is_earlier = one.name != work.name && one.cluster == work.cluster;
+                let is_same = one.revision == work.revision && one.retry == work.retry;
+                is_earlier && is_same && one.owner == work.uid
+            })
     }
 
     /// A cluster is under way from now on. A start whose cluster was deleted before it arrived does not count.

@@ -526,11 +526,12 @@ impl Facts {
                 cluster.done.entry(work.target.clone()).or_insert(now);
                 cluster.shown.entry(work.target.clone()).or_insert(now);
                 let upgrade = self.upgrades.get(&work.uid);
-                if !upgrade.is_some_and(|upgrade| upgrade.lacks_operators(&work.key(), now)) {
+                let goes_on = upgrade.is_some_and(|upgrade| upgrade.lacks_operators(&work.key(), now));
+                if !goes_on && !self.is_from_before(work) {
                     self.finish(work);
                 }
             }
-            // What agents report once more of an earlier attempt ends nothing that is under way.
+            // What agents report of an earlier attempt ends nothing that is under way.
             Some(Step::Operators) if !self.is_from_before(work) => self.finish(work),
             _ => {}
         }

@@ -164,3 +164,38 @@ fn a_late_row_is_over_if_the_work_shows_the_end_that_was_reported_since() {
     let anew = |_: &mut Facts, work: &mut Running| "later".clone_into(&mut work.started);
     assert!(!is_over(&anew), "that is another start");
 }
+
+#[test]
+fn the_end_of_the_very_step_that_a_row_tells_of_as_open_was_reported() {
+    let started = "2026-01-01T00:05:28Z";
+    let has_ended = |begun: &str, retry: &str, ended: u64| {
+        let at = Duration::from_secs(ended);
+        let mut upgrade = Upgrade {
+            generations: vec![crate::oracle::facts::Generation::default()],
+            ..Upgrade::default()
+        };
+        let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());
+        let of_it = End {
+            first: at,
+            last: at,
+            ..end(started)
+        };
+        upgrade.ends.insert(step, of_it);
+        let told = crate::oracle::row::Step {
+            name: "Platform".to_owned(),
+            started: begun.to_owned(),
+            ..crate::oracle::row::Step::default()
+        };
+        let row = Row {
+            phase: "Partial".to_owned(),
+            revision: "r1".to_owned(),
+            retry: retry.to_owned(),
+            steps: vec![told],
+            ..Row::default()
+        };
+        upgrade.has_ended_as_told("c1", &row, Duration::from_mins(10))
+    };
+    assert!(has_ended(started, "", 400));
+    assert!(!has_ended("2026-01-01T00:08:00Z", "", 400), "it has begun anew");
+    assert!(!has_ended(started, "again", 400), "it is another attempt");
+}

@@ -313,18 +313,26 @@ fn a_row_that_somebody_else_wrote_is_still_theirs_when_it_is_back_as_it_was() {
 
 #[test]
 fn what_somebody_wrote_into_a_record_counts_until_its_next_attempt() {
-    let is_edited = |by_controller: bool, is_lost: bool, revision: &str| {
+    let is_edited = |by_controller: bool, is_lost: bool, was: &str, next: (&str, &str)| {
         let mut record = Record {
-            before: vec![row("Failed", "r1")],
+            before: vec![row(was, "r1")],
             is_edited: true,
             is_lost,
             ..Record::default()
         };
-        record.keep_edited(by_controller, &row("Partial", revision).attempt());
+        record.keep_edited(by_controller, &row(next.0, next.1));
         record.is_edited
     };
-    assert!(is_edited(true, false, "r1"));
-    assert!(is_edited(false, false, "r2"));
-    assert!(is_edited(true, true, "r2"), "somebody has deleted its row");
-    assert!(!is_edited(true, false, "r2"));
+    assert!(is_edited(true, false, "Failed", ("Partial", "r1")));
+    assert!(is_edited(false, false, "Failed", ("Partial", "r2")));
+    assert!(
+        is_edited(true, true, "Failed", ("Partial", "r2")),
+        "somebody has deleted its row"
+    );
+    assert!(
+        is_edited(true, false, "Partial", ("Initialized", "r2")),
+        "it goes on through an edit"
+    );
+    assert!(!is_edited(true, false, "Failed", ("Partial", "r2")));
+    assert!(!is_edited(true, false, "Partial", ("Pending", "r2")));
 }

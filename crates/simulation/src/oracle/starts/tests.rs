@@ -157,3 +157,37 @@ fn a_pre_action_that_comes_late_takes_no_slot_once_it_counts_as_degraded() {
     let before = [(2, "PreAction"), (290, "PreActionDegraded")];
     assert!(!is_degraded(&before, Step::PreAction, "r1"), "it was sent later");
 }
+
+#[test]
+fn a_cluster_whose_row_and_earlier_work_are_of_an_attempt_has_begun_it() {
+    let has_begun = |told: &str, begun: (&str, Step)| {
+        let mut upgrade = lost(&[(2, "Pending")]);
+        let row = upgrade.records.get_mut("c1").unwrap().before.last_mut().unwrap();
+        told.clone_into(&mut row.revision);
+        let mut work = Work::default();
+        "u".clone_into(&mut work.uid);
+        "c1".clone_into(&mut work.cluster);
+        "r1".clone_into(&mut work.revision);
+        work.name = Step::Platform.work_name("c1");
+        let earlier = Running {
+            name: begun.1.work_name("c1"),
+            owner: "u".to_owned(),
+            cluster: "c1".to_owned(),
+            revision: begun.0.to_owned(),
+            ..Running::default()
+        };
+        let mut facts = Facts::default();
+        facts.works.insert("w".to_owned(), earlier);
+        facts.has_begun(&upgrade, &work)
+    };
+    assert!(has_begun("r1", ("r1", Step::PreAction)));
+    assert!(
+        !has_begun("r0", ("r1", Step::PreAction)),
+        "it waits for another one"
+    );
+    assert!(!has_begun("r1", ("r0", Step::PreAction)), "that is a leftover");
+    assert!(
+        !has_begun("r1", ("r1", Step::Platform)),
+        "that is the step itself"
+    );
+}
