@@ -47,6 +47,8 @@ use crate::schema;
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.clusterVersion) || (has(self.ocpOperators) && ((has(self.ocpOperators.approveAllUpgrades) && self.ocpOperators.approveAllUpgrades) || (has(self.ocpOperators.include) && self.ocpOperators.include.size() > 0)))").message("nothing to do: set spec.clusterVersion, or spec.ocpOperators.approveAllUpgrades, or name operators in spec.ocpOperators.include"))]
+#[x_kube(validation = Rule::new("!has(self.clusterVersion) || !has(self.clusterVersion.acceptRisks) || self.clusterVersion.acceptRisks.size() == 0 || (has(self.preflight) && self.preflight.mode != 'Off')").message("spec.clusterVersion.acceptRisks needs spec.preflight.mode Report or Require: without it, nobody learns which risks apply to a cluster"))]
+#[x_kube(validation = Rule::new("!has(self.preflight) || self.preflight.mode == 'Off' || has(self.clusterVersion)").message("spec.preflight.mode needs spec.clusterVersion: clusters are asked what they say to an update"))]
 pub struct ManagedClustersUpgradeSpec {
     /// Placements whose decisions select clusters. The upgrade covers the union of all their clusters and those of
     /// clusterSelector.

@@ -14,6 +14,7 @@ mod ownership;
 mod platform;
 mod post_action;
 mod pre_action;
+mod preflight;
 mod reports;
 mod restore;
 mod retry;
