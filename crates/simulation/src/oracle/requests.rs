@@ -47,9 +47,10 @@ fn most(sent: &Sent<'_>) -> usize {
 }
 
 /// How many writes of all kinds, but for the Lease, a replica may send within a minute. Each of them may be within its own bound,
-/// and all together a loop over the fleet. An honest replica writes the status of each upgrade, and a few times for each cluster.
+/// and all together a loop over the fleet. An honest replica writes the status of each upgrade once a second, a report every other second
+/// while the hub refuses its rows, and a few times for each cluster.
 const fn most_writes(upgrades: usize, clusters: usize) -> usize {
-    40 + 60 * upgrades + 10 * clusters
+    40 + (60 + 30) * upgrades + 10 * clusters
 }
 
 /// What the creation of a work would create, and the start that it names.
