@@ -139,9 +139,11 @@ impl Watch {
 
     /// A second plan without any event in between must ask for nothing and change nothing.
     fn watch_idempotence(&mut self, now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, first: &Plan) {
-        // Whether the hub has a row of a dropped cluster, which holds its slot, is known once the plan is adopted.
+        // Whether the hub has a row of a dropped cluster, which holds its slot, is known once the plan is adopted. A
+        // cluster that is gone may be dropped only then, and no longer keeps others from starting.
         let soon = now + TimeDelta::seconds(1);
-        if !first.dropped.is_empty() && first.wake_at.is_some_and(|wake| wake <= soon) {
+        let drops = !first.dropped.is_empty() || fleet.clusters.iter().any(|cluster| cluster.gone);
+        if drops && first.wake_at.is_some_and(|wake| wake <= soon) {
             return;
         }
         let mut fleet = fleet.clone();
@@ -300,4 +302,32 @@ fn reverses(before: &Record, after: &Record) -> bool {
 /// The cluster of this name.
 pub(super) fn named<'a>(fleet: &'a Fleet, name: &str) -> Option<&'a Cluster> {
     fleet.clusters.iter().find(|cluster| *cluster.name == *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Phase, Step, Watch};
+    use crate::testing::{at, fleet, policy, record, work};
+
+    #[test]
+    fn a_canary_that_is_gone_keeps_others_from_starting_until_it_is_dropped_in_the_plan_that_is_asked_for() {
+        let fleet = fleet()
+            .cluster("a")
+            .canary()
+            .gone()
+            .work(Step::PreAction, work(50).running())
+            .record(record(Phase::Pending))
+            .cluster("b")
+            .canary()
+            .record(record(Phase::Complete))
+            .cluster("c")
+            .build();
+        let policy = policy().pre_action().canaries().build();
+        let plan = crate::planner::plan(at(60), &policy, &fleet);
+        assert_eq!(plan.operations, []);
+        assert_eq!(plan.wake_at, Some(at(61)));
+        let mut watch = Watch::default();
+        watch.on_plan(0, at(60), &policy, &fleet, &plan);
+        assert_eq!(watch.faults, [""; 0]);
+    }
 }
