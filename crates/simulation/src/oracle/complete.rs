@@ -37,7 +37,12 @@ impl End {
     /// row as well, the next one has a start that is not long before that creation. A start that a clock which was ahead gave to a
     /// work is recorded as the time at which whoever leads finds it, unless the step has begun anew in another revision since.
     fn has_start(&self, started: DateTime<Utc>) -> bool {
-        let Some(named) = parse_rfc3339(&self.started) else {
+        self.is_named(&self.started, started)
+            || (!self.rewritten.is_empty() && self.is_named(&self.rewritten, started))
+    }
+
+    fn is_named(&self, named: &str, started: DateTime<Utc>) -> bool {
+        let Some(named) = parse_rfc3339(named) else {
             // Somebody has taken the start away. A row that told of it before has one from just before the creation.
             let created = parse_rfc3339(&self.created);
             return created.is_some_and(|created| created - EARLY <= started && started <= created);

@@ -16,6 +16,8 @@ use crate::trace::Trace;
 
 /// How long a replica may not know what it should have heard: a dead watch is noticed within a minute.
 pub(super) const DEAF: Duration = Duration::from_secs(75);
+/// The same for a watch that nothing disturbs.
+pub(super) const ON_ITS_WAY: Duration = Duration::from_secs(5);
 /// The same until nothing is sent any more that was planned before.
 pub(super) const UNHEARD: Duration = Duration::from_secs(135);
 
@@ -59,6 +61,8 @@ pub(super) struct Record {
     pub phases: Vec<Told>,
     /// Somebody else has written this record since its last attempt began.
     pub is_edited: bool,
+    /// When somebody else last wrote it.
+    pub edited: Duration,
     /// Somebody else has deleted its latest row.
     pub is_lost: bool,
     /// The report that has its latest row.
@@ -123,6 +127,8 @@ pub(super) struct End {
     /// The start that its work names, and when the hub created that work.
     pub started: String,
     pub created: String,
+    /// The start that somebody has written into it since. Whoever leads then may know no other.
+    pub rewritten: String,
     /// The step has begun in another revision since.
     pub is_replaced: bool,
     /// When they first and last said so.
@@ -144,6 +150,8 @@ pub(super) struct Upgrade {
     pub acknowledged: Vec<(Duration, i64)>,
     /// Clusters under way, and since when.
     pub flights: BTreeMap<String, Duration>,
+    /// Clusters whose rows came late, and when.
+    pub late_rows: BTreeMap<String, Duration>,
     /// Clusters under way by a creation of a former leader alone, and when that came.
     pub strays: BTreeMap<String, Duration>,
     /// Clusters without works that go on because their rows say that they are under way, and since when they are.
@@ -280,7 +288,7 @@ pub(super) struct Cluster {
     pub name_label: String,
     /// When it was last created, deleted, given other labels, or its set was bound or unbound.
     pub changed: Duration,
-    /// When a Placement last left it out, or its set was last unbound. It may be selected again since.
+    /// When a Placement last left it out, it last got other labels, or its set was last unbound. It may be selected again since.
     pub left: Option<Duration>,
     /// When it or its namespace was last created or deleted.
     pub registered: Duration,
@@ -543,6 +551,11 @@ impl Facts {
     pub fn is_unaccounted(&self, upgrade: &Upgrade, name: &str) -> bool {
         let row = upgrade.records.get(name).and_then(Record::row);
         row.is_none() && !self.selects(upgrade, name)
+    }
+
+    /// Whether the storage of the hub had gone back less than a time before something was sent, or has done so since.
+    pub fn went_back_before(&self, sent: Duration, within: Duration) -> bool {
+        self.rewinds.iter().any(|(at, _)| sent < *at + within)
     }
 
     /// Computes anew who is selected.

@@ -202,9 +202,14 @@ impl Facts {
         if !is_first && (cluster.is_there != is_there || cluster.name_label != name_label) {
             cluster.changed = now;
         }
+        let name = object.name();
+        let was_called = cluster.called(name).to_owned();
         cluster.is_there = is_there;
         cluster.was_deleted |= !exists;
         cluster.name_label = name_label;
+        if !is_first && was_called == name && cluster.called(name) != name {
+            cluster.left = Some(now);
+        }
         if is_new {
             match runs {
                 Some(runs) => cluster.claims(now, runs),

@@ -1,8 +1,10 @@
 //! A row of a report, as the rules read it.
 
 use api::names::Step as WorkStep;
+use api::time::parse_rfc3339;
 use serde_json::Value;
 
+use super::clocks::is_recorded_as_now;
 use super::fields::{Version, text, version};
 use crate::words;
 
@@ -131,7 +133,11 @@ impl Row {
             };
             // Somebody else's work was in its place at the first time.
             let is_begun = !step.outcome.is_empty() || begun.contains(&step.name.as_str());
-            if now.started != step.started && is_begun {
+            // Whoever told of it before had a clock that was ahead.
+            let starts = parse_rfc3339(&step.started).zip(parse_rfc3339(&now.started));
+            let is_corrected =
+                starts.is_some_and(|(named, started)| is_recorded_as_now(named, started, started));
+            if now.started != step.started && is_begun && !is_corrected {
                 return Some(format!(
                     "step {} began at {} and now at {}",
                     step.name, step.started, now.started

@@ -36,6 +36,14 @@ impl Record {
         found
     }
 
+    /// Somebody else may have written this row, or the one that it follows.
+    fn note_edit(&mut self, by_controller: bool, was_edited: bool, row: &Row, now: Duration) {
+        if !by_controller && self.row() != Some(row) {
+            (self.is_edited, self.edited) = (true, now);
+        }
+        self.is_edited |= self.before.is_empty() && was_edited;
+    }
+
     /// What somebody wrote into a record counts until its next attempt. The one whose row they set back is no next one. Nor is that of
     /// the first row since somebody deleted one: it may be the attempt that they have written into a work. A cluster that is under way
     /// by what they wrote goes on through an edit of the spec.
@@ -236,9 +244,10 @@ impl Facts {
             _ => rows_of(&object.value()),
         };
         let mut names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
-        let may_be_overtaken =
-            matches!(change.kind, ChangeKind::Added) && self.by_controller() && self.was_held_up();
+        let known = upgrade.reports.get(object.name()).cloned().unwrap_or_default();
+        let is_late = self.by_controller() && self.was_held_up();
         for (name, row) in rows {
+            let may_be_overtaken = is_late && !known.contains(&name);
             if may_be_overtaken && self.is_overtaken(&owner, &name, &row) {
                 names.remove(&name);
                 continue;
@@ -360,9 +369,9 @@ impl Facts {
         reports.any(|(other, rows)| number_of(other) > number_of(report) && rows.contains(name))
     }
 
-    /// Whether a report that a former leader created, and that was under way for long, has an older row of a cluster than
-    /// another report has. Nothing on the hub can refuse such a creation. The controller removes the row, and the one that
-    /// it wrote last counts until then.
+    /// Whether a write of a former leader that was under way for long brings an older row of a cluster into a report than another
+    /// report has. Nothing on the hub can refuse such a write, if the report has not changed meanwhile or did not exist. The
+    /// controller removes the row, and the one that it wrote last counts until then.
     fn is_overtaken(&self, owner: &str, name: &str, row: &Row) -> bool {
         let record = self.upgrades.get(owner).and_then(|upgrade| {
             let record = upgrade.records.get(name)?;
@@ -451,8 +460,9 @@ impl Facts {
         let is_late = self.was_held_up();
         let begun = self.begun(owner, name);
         let cluster = self.clusters.get(name);
-        let changed = cluster.map_or(Duration::ZERO, |cluster| cluster.changed);
-        let is_there = cluster.is_some_and(|cluster| cluster.is_there);
+        let (changed, is_there) = cluster.map_or((Duration::ZERO, false), |cluster| {
+            (cluster.changed, cluster.is_there)
+        });
         let goes_on = self.is_known_to_go_on(owner, name, row);
         let is_over = self.is_over_by_work(owner, name, row);
         let falls_back = by_controller && self.falls_back(owner, name, row);
@@ -479,8 +489,7 @@ impl Facts {
         let is_former = told.is_none_or(|told| told.is_from_before(changed));
         let is_changed = !changed.is_zero() && (is_former || changed + Duration::from_mins(1) > now);
         let is_new = is_changed || falls_back;
-        record.is_edited |= !by_controller && record.row() != Some(row);
-        record.is_edited |= record.before.is_empty() && was_edited;
+        record.note_edit(by_controller, was_edited, row, now);
         record.keep_edited(by_controller, row);
         let found = if by_controller && !is_new && !record.is_edited {
             record.contradiction(row, &begun)
@@ -498,6 +507,9 @@ impl Facts {
         }
         record.tell(row, now, sent);
         let is_edited = record.is_edited;
+        if by_controller && is_late {
+            upgrade.late_rows.insert(name.to_owned(), now);
+        }
         // A row that the hub rejects stays as it was.
         if is_news {
             let sent = by_controller.then_some(sent).filter(|_| is_there && !is_over);

@@ -106,11 +106,14 @@ impl Upgrade {
         goes_on || self.is_first_since(cluster, *ended)
     }
 
-    /// Whether a cluster is under way by a creation of a former leader that came so late that whoever sent a start may not have
-    /// heard of it. That one has a free slot for each cluster of which it has.
+    /// Whether a cluster is under way by a creation of a former leader, or by a row alone, that came so late that whoever sent a start
+    /// may not have heard of it. That one has a free slot for each cluster of which it has.
     fn is_unheard_stray(&self, cluster: &str, sent: Duration) -> bool {
-        let came = self.strays.get(cluster);
-        came.is_some_and(|came| sent < *came + DEAF && self.flights.contains_key(cluster))
+        let began = self.flights.get(cluster);
+        let stray = self.strays.get(cluster).filter(|_| began.is_some());
+        let row = self.late_rows.get(cluster).filter(|came| began == Some(came));
+        let mut came = stray.into_iter().chain(row);
+        came.any(|came| sent < *came + DEAF)
     }
 
     /// Whether the pre-action of a cluster counts as degraded since after its creation was sent. One that comes late is that of a
@@ -139,6 +142,13 @@ impl Upgrade {
         let is_next = work.name != Step::PreAction.work_name(&work.cluster);
         (is_of_it && (is_next || before.started == work.started)).then_some(before.at)
     }
+
+    /// When a cluster was lost, or its row removed, that was under way when a start was sent. Whoever sent it had not heard of that
+    /// yet. The cluster may be back since.
+    fn lost_since(&self, work: &Work, sent: Duration) -> Option<Duration> {
+        let dropped = self.dropped.get(&work.cluster).copied();
+        dropped.filter(|dropped| sent <= *dropped)
+    }
 }
 
 impl Facts {
@@ -152,7 +162,7 @@ impl Facts {
         if self.is_no_start(upgrade, work, sent) {
             return;
         }
-        let may_start = !upgrade.is_held && upgrade.in_force(sent).any(|generation| !generation.is_shut);
+        let may_start = self.may_start(upgrade, work, sent);
         let limit = upgrade
             .in_force(sent)
             .map(|one| one.max_concurrency)
@@ -178,7 +188,8 @@ impl Facts {
         let holders = holders.map(Iterator::collect::<Vec<String>>);
         let mut names = holders.max_by_key(Vec::len).unwrap_or_default();
         names.push(work.cluster.clone());
-        let goes_on = goes_on(upgrade, work, sent) || self.is_lost_since(upgrade, work, sent);
+        let (lost, withdrawn) = (upgrade.lost_since(work, sent), upgrade.withdrawn_at(work));
+        let goes_on = goes_on(upgrade, work, sent) || lost.is_some();
         let is_exempt = self.is_exempt(upgrade, work, sent) || self.is_of_former_leader();
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
@@ -186,8 +197,8 @@ impl Facts {
         let cluster = &work.cluster;
         let may_end = goes_on || is_exempt || has_updated(upgrade, work, sent);
         let has_left = self.has_left(work, sent) && !may_end;
-        let withdrawn = upgrade.withdrawn_at(work);
-        let has_slot = is_exempt || withdrawn.is_some_and(|at| upgrade.is_first_since(cluster, at));
+        let mut ends = [withdrawn, lost].into_iter().flatten();
+        let has_slot = is_exempt || ends.any(|at| upgrade.is_first_since(cluster, at));
         let goes_on = goes_on || withdrawn.is_some() || upgrade.was_under_way(cluster, sent);
         self.check(Rule::Selected, !has_left, || {
             format!("{cluster} started long after it had left the selection")
@@ -223,6 +234,12 @@ impl Facts {
         self.note_under_way(work);
     }
 
+    /// Whether an upgrade lets clusters start, or this one has only just come back in the middle of its steps.
+    fn may_start(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
+        let is_open = !upgrade.is_held && upgrade.in_force(sent).any(|generation| !generation.is_shut);
+        is_open || (self.has_step_before(work) && self.is_just_back(&work.cluster, sent))
+    }
+
     /// Whether a work begins nothing that takes a slot.
     fn is_no_start(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
         upgrade.flights.contains_key(&work.cluster)
@@ -242,18 +259,9 @@ impl Facts {
         let is_named = upgrade.selectors.iter().any(|names| names.contains(called));
         let is_decided = !upgrade.placement.is_empty() && self.decided.contains(&work.cluster);
         let is_heard = !cluster.changed.is_zero() && cluster.changed + UNHEARD <= sent;
-        let went_back = self.rewinds.iter().any(|(at, _)| sent < *at + UNHEARD);
+        let went_back = self.went_back_before(sent, UNHEARD);
         let is_selected = (is_named || is_decided) && !self.is_unbound;
         cluster.is_there && !is_selected && is_heard && !went_back
-    }
-
-    /// Whether a cluster is gone that was under way when a start was sent. Since then its row was removed, which said so, or the
-    /// cluster was lost: whoever sent the start had not heard yet that it is gone.
-    fn is_lost_since(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
-        let cluster = self.clusters.get(&work.cluster);
-        let is_gone = cluster.is_none_or(|cluster| !cluster.is_there);
-        let dropped = upgrade.dropped.get(&work.cluster);
-        is_gone && dropped.is_some_and(|dropped| sent <= *dropped)
     }
 
     /// Whether a cluster without a row has come back since a start was sent, before which it was nobody's. By now it may have a row. The same holds if it
@@ -342,10 +350,10 @@ impl Facts {
     /// seem to be there for a while after it has come back.
     fn is_exempt(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
         let name = &work.cluster;
-        let Some(cluster) = self.clusters.get(name).filter(|cluster| cluster.is_there) else {
+        if !self.clusters.get(name).is_some_and(|cluster| cluster.is_there) {
             return true;
-        };
-        let is_back = !cluster.changed.is_zero() && cluster.changed + DEAF > sent;
+        }
+        let is_back = self.is_just_back(name, sent);
         let has_slot = upgrade.is_doubtful(name, &work.revision, &work.retry)
             || upgrade.has_former_row(name)
             || upgrade.suspended.contains_key(name)
@@ -360,13 +368,21 @@ impl Facts {
     fn has_begun(&self, upgrade: &Upgrade, work: &Work) -> bool {
         let row = upgrade.records.get(&work.cluster).and_then(Record::row);
         let is_of_it = row.is_some_and(|row| row.revision == work.revision && row.retry == work.retry);
-        let mut works = self.works.values();
-        is_of_it
-            && works.any(|one| {
-                let is_earlier = one.name != work.name && one.cluster == work.cluster;
-                let is_same = one.revision == work.revision && one.retry == work.retry;
-                is_earlier && is_same && one.owner == work.uid
-            })
+        is_of_it && self.has_step_before(work)
+    }
+
+    fn has_step_before(&self, work: &Work) -> bool {
+        self.works.values().any(|one| {
+            let is_earlier = one.name != work.name && one.cluster == work.cluster;
+            let is_same = one.revision == work.revision && one.retry == work.retry;
+            is_earlier && is_same && one.owner == work.uid
+        })
+    }
+
+    /// Whether a cluster has just come back, or is selected again: whoever sent a start may have found it on its way.
+    fn is_just_back(&self, cluster: &str, sent: Duration) -> bool {
+        let cluster = self.clusters.get(cluster);
+        cluster.is_some_and(|cluster| !cluster.changed.is_zero() && cluster.changed + DEAF > sent)
     }
 
     /// A cluster is under way from now on. A start whose cluster was deleted before it arrived does not count.
@@ -442,10 +458,10 @@ impl Facts {
             let Some((row, told)) = record.row().zip(record.phases.last()) else {
                 return false;
             };
-            // A retry takes a failure back before its row says so.
+            // A retry takes a failure back before its row says so. It is heard of late, and also takes back what has failed until then.
             let is_retried = upgrade
                 .retried
-                .is_some_and(|retried| told.is_from_before(retried));
+                .is_some_and(|retried| told.is_from_before(retried + DEAF));
             row.phase == "Failed"
                 && !record.is_edited
                 && row.revision == work.revision

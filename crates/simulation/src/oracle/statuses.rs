@@ -171,7 +171,9 @@ impl Facts {
         let slots = upgrade.in_force(sent).map(|spec| spec.max_concurrency).max();
         let mut holders = upgrade.holders();
         // What somebody else wrote about a cluster may say so.
-        let edited = upgrade.records.iter().filter(|(_, record)| record.is_edited);
+        let is_edited =
+            |record: &Record| record.is_edited || (!record.edited.is_zero() && sent < record.edited + UNTOLD);
+        let edited = upgrade.records.iter().filter(|(_, record)| is_edited(record));
         holders.extend(edited.map(|(name, _)| name));
         holders.extend(self.holders_by_row(upgrade, sent));
         holders.extend(self.holders_by_work(uid, upgrade, sent));

@@ -12,7 +12,7 @@ use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::clocks::wall;
-use super::facts::{Cluster, Created, DEAF, End, Facts, Key, Record};
+use super::facts::{Cluster, Created, DEAF, End, Facts, Key, ON_ITS_WAY, Record};
 use super::fields::{label, text};
 use super::memory::Withdrawn;
 use super::requests::creation;
@@ -268,6 +268,10 @@ impl Facts {
         if let Some(upgrade) = self.upgrades.get_mut(&before.uid).filter(|_| is_other) {
             upgrade.records.entry(work.cluster.clone()).or_default().is_edited = true;
             upgrade.release(&work.cluster);
+            let attempt = before.step.map(|step| (before.cluster, step, before.revision));
+            if let Some(end) = attempt.and_then(|attempt| upgrade.ends.get_mut(&attempt)) {
+                end.rewritten.clone_from(&work.started);
+            }
         }
     }
 
@@ -435,6 +439,7 @@ impl Facts {
         let failed_late = |row: &Row| phase == "Failed" && row.reason.starts_with("PostAction");
         let is_over = upgrade.is_gone
             || !is_there
+            || self.went_back_before(sent, ON_ITS_WAY)
             || is_edited
             || upgrade.has_former_row(&work.cluster)
             || matches!(phase.as_str(), "Complete" | "PostAction")
@@ -506,6 +511,7 @@ impl Facts {
                 target: work.target.clone(),
                 started: work.started.clone(),
                 created: created.to_owned(),
+                rewritten: String::new(),
                 is_replaced: false,
                 first: now,
                 last: now,

@@ -35,6 +35,9 @@ fn forged_work(uid: &str) -> Value {
     work
 }
 
+/// A version that is older than what any cluster runs.
+const OLDEST: &str = "4.14.1";
+
 impl People {
     /// The platform work of the first cluster that has one, copied for a cluster that is not selected.
     fn copied_work(&self) -> Option<Value> {
@@ -133,7 +136,10 @@ impl People {
         let version = self
             .network
             .choice("false claim", cluster, second)
-            .pick(&["4.14.1", "4.14.12", "4.14.15", "nonsense"]);
+            .pick(&[OLDEST, "4.14.12", "4.14.15", "nonsense"]);
+        if version == Some(OLDEST) {
+            self.liars.insert(cluster.to_owned());
+        }
         let number = cluster.trim_start_matches('c').parse().unwrap_or_default();
         let claims = claims(&id(number), version.unwrap_or_default());
         let path = format!("{}/status", managed_cluster(cluster));
@@ -143,6 +149,12 @@ impl People {
         let end = second + self.number("false claim", cluster, second, 5, 200);
         self.later(end, Undo::Claim);
         Ok(())
+    }
+
+    /// Whether the agent of a cluster has claimed an older version than the cluster runs.
+    #[must_use]
+    pub fn has_lied(&self, cluster: &str) -> bool {
+        self.liars.contains(cluster)
     }
 
     /// The agent of a cluster keeps one of its works from going.

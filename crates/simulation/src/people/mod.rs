@@ -53,6 +53,9 @@ pub struct People {
     undone: Vec<(u64, Undo)>,
     /// Works whose metadata or status somebody changed.
     tampered: BTreeSet<String>,
+    /// Clusters whose agents have claimed older versions than they run. A cluster that says so is taken back by any upgrade that
+    /// asks for an older version than it runs, and it can only harm itself.
+    liars: BTreeSet<String>,
     retries: u64,
     /// The second upgrade was deleted for good.
     is_withdrawn: bool,
@@ -75,6 +78,7 @@ impl People {
             pending: Vec::new(),
             undone: Vec::new(),
             tampered: BTreeSet::new(),
+            liars: BTreeSet::new(),
             retries: 0,
             is_withdrawn: false,
             backups: Vec::new(),

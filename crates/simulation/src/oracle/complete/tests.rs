@@ -39,6 +39,18 @@ fn a_row_may_tell_of_a_work_with_a_start_in_the_future_by_the_time_at_which_it_w
 }
 
 #[test]
+fn a_row_may_tell_of_the_start_that_somebody_wrote_into_its_work_after_the_end() {
+    let end = |rewritten: &str| End {
+        rewritten: rewritten.to_owned(),
+        ..end("2026-01-01T00:05:28Z")
+    };
+    let found = "2026-01-01T00:08:43.840Z";
+    assert!(has(&end("2099-01-01T00:00:00Z"), found));
+    assert!(has(&end("2099-01-01T00:00:00Z"), "2026-01-01T00:05:28Z"));
+    assert!(!has(&end(""), found));
+}
+
+#[test]
 fn a_work_whose_start_somebody_has_taken_away_is_that_of_a_row_with_a_start_just_before_its_creation() {
     assert!(has(&end(""), "2026-01-01T00:05:27.834Z"));
     assert!(!has(&end(""), "2026-01-01T00:05:29Z"), "it is another one");

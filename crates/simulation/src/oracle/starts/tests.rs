@@ -117,6 +117,21 @@ fn a_cluster_of_a_deleted_upgrade_was_under_way_if_its_next_step_was_sent_before
 }
 
 #[test]
+fn a_step_that_was_sent_before_its_cluster_was_lost_goes_on_although_that_one_is_back() {
+    let goes_on = |dropped: u64| {
+        let mut upgrade = lost(&[(2, "PreAction")]);
+        upgrade
+            .dropped
+            .insert("c1".to_owned(), Duration::from_secs(dropped));
+        let mut work = Work::default();
+        "c1".clone_into(&mut work.cluster);
+        upgrade.lost_since(&work, SENT).is_some()
+    };
+    assert!(goes_on(301));
+    assert!(!goes_on(299), "it was sent later");
+}
+
+#[test]
 fn a_cluster_without_a_row_that_had_left_when_a_start_was_sent_was_nobodys_although_it_is_back_with_a_row() {
     let is_back = |left: Option<u64>, changed: u64, told: u64| {
         let mut facts = Facts::default();
