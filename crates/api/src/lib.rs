@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod checks;
 pub mod conditions;
+pub mod estimate;
 pub mod lenient;
 pub mod mcu;
 pub mod message;

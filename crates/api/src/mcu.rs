@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::estimate::UpgradeEstimate;
 use crate::preflight::{AcceptedRisk, AdminAck, PreflightSpec, PreflightSummary};
 use crate::report::Phase;
 use crate::schema;
@@ -49,6 +50,7 @@ use crate::schema;
 #[x_kube(validation = Rule::new("has(self.clusterVersion) || (has(self.ocpOperators) && ((has(self.ocpOperators.approveAllUpgrades) && self.ocpOperators.approveAllUpgrades) || (has(self.ocpOperators.include) && self.ocpOperators.include.size() > 0)))").message("nothing to do: set spec.clusterVersion, or spec.ocpOperators.approveAllUpgrades, or name operators in spec.ocpOperators.include"))]
 #[x_kube(validation = Rule::new("!has(self.clusterVersion) || !has(self.clusterVersion.acceptRisks) || self.clusterVersion.acceptRisks.size() == 0 || (has(self.preflight) && self.preflight.mode != 'Off')").message("spec.clusterVersion.acceptRisks needs spec.preflight.mode Report or Require: without it, nobody learns which risks apply to a cluster"))]
 #[x_kube(validation = Rule::new("!has(self.preflight) || self.preflight.mode == 'Off' || has(self.clusterVersion)").message("spec.preflight.mode needs spec.clusterVersion: clusters are asked what they say to an update"))]
+#[x_kube(validation = Rule::new("!has(self.preflight) || !has(self.preflight.setChannel) || !self.preflight.setChannel || (self.preflight.mode != 'Off' && has(self.clusterVersion) && has(self.clusterVersion.channel) && self.clusterVersion.channel != '' && (!has(self.clusterVersion.image) || self.clusterVersion.image == ''))").message("spec.preflight.setChannel needs spec.preflight.mode Report or Require and spec.clusterVersion.channel, and has no effect with spec.clusterVersion.image"))]
 pub struct ManagedClustersUpgradeSpec {
     /// Placements whose decisions select clusters. The upgrade covers the union of all their clusters and those of
     /// clusterSelector.
@@ -243,7 +245,11 @@ pub struct UpgradeStrategy {
     /// Clusters that are upgraded first; all of them must complete before any other cluster starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_clusters: Option<CanaryClusters>,
-    /// Time limit for a cluster's platform upgrade, and for an action, such as 90m; 3h by default.
+    /// Time limit for a cluster's pre-action, and for its post-action, such as 15m. If unset, clusterUpgradeTimeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
+    pub action_timeout: Option<String>,
+    /// Time limit for a cluster's platform upgrade, and for an action if actionTimeout is unset, such as 90m; 3h by default.
     #[serde(default = "default_cluster_timeout")]
     #[schemars(schema_with = "schema::duration")]
     pub cluster_upgrade_timeout: String,
@@ -286,6 +292,7 @@ impl Default for UpgradeStrategy {
     fn default() -> Self {
         UpgradeStrategy {
             canary_clusters: None,
+            action_timeout: None,
             cluster_upgrade_timeout: default_cluster_timeout(),
             max_concurrency: default_max_concurrency(),
             operators_upgrade_timeout: default_operators_timeout(),
@@ -381,6 +388,14 @@ pub struct ManagedClustersUpgradeStatus {
     /// What the clusters that have not started say to the update. Absent if they are not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preflight: Option<PreflightSummary>,
+    /// When the clusters that can move will be done, if no further one fails. Absent while that is not known: the upgrade is
+    /// paused, stalled or complete, or nobody knows yet how long one of its steps takes.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::estimate::if_readable"
+    )]
+    pub estimate: Option<UpgradeEstimate>,
     /// Clusters that hold a slot of maxConcurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<i64>,

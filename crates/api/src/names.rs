@@ -71,6 +71,8 @@ pub const LABEL_CLUSTER_ID: &str = "clusterID";
 pub const LABEL_VENDOR: &str = "vendor";
 /// Label that has the OpenShift version if there is no claim.
 pub const LABEL_OPENSHIFT_VERSION: &str = "openshiftVersion";
+/// Label with the OCM version of a cluster's work agent, such as `v1.2.1`. Whoever installs agents sets it.
+pub const LABEL_AGENT_VERSION: &str = "cluster.open-cluster-management.io/work-agent-version";
 /// Cluster claim with the OpenShift cluster ID.
 pub const CLAIM_ID: &str = "id.openshift.io";
 /// Cluster claim with the product.

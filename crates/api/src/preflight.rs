@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::schema;
 
 /// Asks each cluster, before it starts, whether it would take the update. Nothing is written to a cluster for that, except
-/// the acknowledgments of clusterVersion.adminAcks and a role that lets the work agent read the ClusterVersion.
+/// the acknowledgments of clusterVersion.adminAcks, the channel if setChannel is true, and a role that lets the work agent do
+/// so. This happens while the upgrade is paused as well.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreflightSpec {
@@ -18,6 +19,11 @@ pub struct PreflightSpec {
     /// clusters that would take the update are started.
     #[serde(default)]
     pub mode: PreflightMode,
+    /// Set clusterVersion.channel on the clusters when they are asked, so that they evaluate the updates of that channel.
+    /// It stays set, also if the upgrade never starts. If false, a cluster in another channel cannot tell what it says to
+    /// the update.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub set_channel: bool,
     /// What happens if a cluster cannot evaluate a risk of the update. Wait: it waits, and is blocked after the timeout.
     /// Accept: the risk counts as accepted.
     #[serde(default)]
@@ -33,6 +39,11 @@ pub struct PreflightSpec {
     pub timeout: String,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 fn default_timeout() -> String {
     "10m".to_owned()
 }
@@ -41,6 +52,7 @@ impl Default for PreflightSpec {
     fn default() -> Self {
         Self {
             mode: PreflightMode::Off,
+            set_channel: false,
             unknown_risks: UnknownRisks::Wait,
             ignore: Vec::new(),
             timeout: default_timeout(),

@@ -4,6 +4,7 @@
 
 mod dashboard;
 mod day;
+mod estimate;
 mod fleet;
 mod graph;
 mod hub_sim_run;
@@ -27,6 +28,8 @@ enum BenchCommand {
     Day(day::DayArgs),
     /// One plan over a large fleet, and the rehearsal of its upgrade.
     Plan(plan::PlanArgs),
+    /// How good the estimate of the end of an upgrade is. Not a measurement of time.
+    Estimate(estimate::EstimateArgs),
     /// The upgrade of a very large fleet on a simulated hub: what the controller needs for it.
     HubSim(hub_sim_run::HubSimArgs),
     /// The dashboard of a large fleet in a browser: first paint, changes, memory.
@@ -90,6 +93,7 @@ fn run(command: &BenchCommand) -> Result<ExitCode> {
             require_release()?;
             plan::run(args)?
         }
+        BenchCommand::Estimate(args) => estimate::run(args)?,
         BenchCommand::Graph(args) => {
             require_release()?;
             graph::run(args)?

@@ -18,14 +18,16 @@ pub use self::create::{CreateArgs, DryRun};
 pub use self::dashboard::DashboardArgs;
 pub use self::examples::AFTER_HELP;
 use self::examples::{
-    CAUSES_EXAMPLES, CHECK_EXAMPLES, CLUSTER_EXAMPLES, CLUSTERS_EXAMPLES, COMPLETION_EXAMPLES,
-    CREATE_EXAMPLES, EXPORT_EXAMPLES, HISTORY_EXAMPLES, LINT_EXAMPLES, ORPHANS_EXAMPLES, PAUSE_EXAMPLES,
-    REHEARSE_EXAMPLES, RESUME_EXAMPLES, RETRY_EXAMPLES, STATUS_EXAMPLES, UPDATES_EXAMPLES, WHY_EXAMPLES,
+    ACCEPT_EXAMPLES, ACK_EXAMPLES, CAUSES_EXAMPLES, CHECK_EXAMPLES, CLUSTER_EXAMPLES, CLUSTERS_EXAMPLES,
+    COMPLETION_EXAMPLES, CREATE_EXAMPLES, EXPORT_EXAMPLES, HISTORY_EXAMPLES, LINT_EXAMPLES, ORPHANS_EXAMPLES,
+    PAUSE_EXAMPLES, PLAN_EXAMPLES, PREFLIGHT_EXAMPLES, REHEARSE_EXAMPLES, RESUME_EXAMPLES, RETRY_EXAMPLES,
+    STATUS_EXAMPLES, UPDATES_EXAMPLES, WHY_EXAMPLES,
 };
-pub use self::files::{LintArgs, RehearseArgs, UnknownFields, UpdatesArgs};
+pub use self::files::{LintArgs, PlanArgs, RehearseArgs, UnknownFields, UpdatesArgs};
 pub use self::output::Output;
 pub use self::upgrades::{
-    CheckArgs, ClusterArgs, ClustersArgs, HistoryArgs, NameArgs, RetryArgs, StatusArgs, VersionArgs, WhyArgs,
+    AcceptArgs, AckArgs, CheckArgs, ClusterArgs, ClustersArgs, ConsentArgs, HistoryArgs, NameArgs, RetryArgs,
+    StatusArgs, VersionArgs, WhyArgs,
 };
 use self::values::namespace;
 
@@ -115,6 +117,18 @@ pub enum Command {
     /// Rehearse an upgrade on the data of the hub without changing it: order, hours, and what would stop it.
     #[command(after_help = REHEARSE_EXAMPLES)]
     Rehearse(RehearseArgs),
+    /// Show the plan of an upgrade without changing anything: order, groups of blockers, hours, and when it ends.
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(PlanArgs),
+    /// Group the clusters that have not started by what they say to the update, with what to do.
+    #[command(after_help = PREFLIGHT_EXAMPLES)]
+    Preflight(NameArgs),
+    /// Accept a risk of the update by name, after its text is shown.
+    #[command(after_help = ACCEPT_EXAMPLES)]
+    Accept(AcceptArgs),
+    /// Acknowledge a gate of the update by key, after its text is shown.
+    #[command(after_help = ACK_EXAMPLES)]
+    Ack(AckArgs),
     /// Serve a live page with a map of the fleet on this machine, with your rights.
     #[command(after_help = self::dashboard::EXAMPLES)]
     Dashboard(DashboardArgs),

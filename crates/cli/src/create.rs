@@ -55,6 +55,7 @@ pub fn manifest(args: &CreateArgs, namespace: &str) -> Result<Value, String> {
 
 fn strategy(args: &CreateArgs) -> Result<Map<String, Value>, String> {
     let mut strategy = object([
+        ("actionTimeout", args.action_timeout.as_ref()),
         ("clusterUpgradeTimeout", args.cluster_upgrade_timeout.as_ref()),
         ("minSuccessTime", args.min_success_time.as_ref()),
     ]);

@@ -10,7 +10,8 @@ pub enum Exit {
     Error,
     /// The command line is invalid. clap itself exits with this code.
     Usage,
-    /// `status -w`: the upgrade is Stalled and needs somebody to act. `rehearse`: the upgrade would stop before it is complete.
+    /// `status -w`: the upgrade is Stalled and needs somebody to act. `rehearse` and `plan`: the upgrade would
+    /// stop before it is complete.
     Stalled,
     /// `status -w --timeout`: the time limit passed first.
     TimedOut,
@@ -32,7 +33,7 @@ impl Exit {
         (Exit::Usage, "the command line is invalid"),
         (
             Exit::Stalled,
-            "status -w: the upgrade is Stalled and needs somebody to act; rehearse: the upgrade would stop before it is complete",
+            "status -w: the upgrade is Stalled and needs somebody to act; rehearse and plan: the upgrade would stop before it is complete",
         ),
         (
             Exit::TimedOut,

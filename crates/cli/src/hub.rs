@@ -2,14 +2,15 @@
 
 pub mod any;
 
-use api::names::LABEL_MCU_UID;
+use api::names::{LABEL_MCU_UID, LABEL_STEP, PROBE};
+use api::views::ManifestWork;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, GroupVersionKind, ListParams, Patch, PatchParams, Request};
 use kube::core::ObjectList;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource};
-use resolve::lists::ListKind;
+use resolve::lists::{ListKind, ListedPage};
 use serde_json::Value;
 
 use crate::args::Common;
@@ -120,6 +121,33 @@ impl Hub {
         let params = ListParams::default().labels(LABEL_MCU_UID);
         self.metadata(&ApiResource::from_gvk(&kind), params, "manifestworks")
             .await
+    }
+
+    /// The probes of the upgrade with this UID, of all clusters. One that cannot be read is left out.
+    ///
+    /// # Errors
+    /// The hub rejects the request.
+    pub async fn probes(&self, uid: &str) -> Result<Vec<ManifestWork>, Failure> {
+        let kind = ListKind::Works;
+        let client = self.connection.client();
+        let labels = format!("{LABEL_STEP}={PROBE},{LABEL_MCU_UID}={uid}");
+        let mut params = ListParams::default().labels(&labels).limit(PAGE);
+        let mut probes = Vec::new();
+        loop {
+            let page = async {
+                let request = Request::new(kind.path())
+                    .list(&params)
+                    .map_err(kube::Error::BuildRequest)?;
+                client.request_text(request).await
+            };
+            let text = self.connection.bound(page, kind.plural()).await?;
+            let page = ListedPage::read(&text).map_err(Failure::Other)?;
+            probes.extend(page.items().filter_map(|item| serde_json::from_str(item).ok()));
+            match page.token() {
+                Some(token) => params.continue_token = Some(token.to_owned()),
+                None => return Ok(probes),
+            }
+        }
     }
 
     /// UIDs and names of all upgrades of all namespaces.

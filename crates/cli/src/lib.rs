@@ -1,10 +1,11 @@
 //! `kubectl mcu`: the kubectl plugin for `ManagedClustersUpgrade`.
 //!
-//! The plugin reads upgrades and their reports, changes `spec.paused` and the retry annotation, and checks manifests offline.
-//! It reads the state of clusters from the reports only, never from ManifestWorks or from the clusters. There are five
+//! The plugin reads upgrades and their reports, changes `spec.paused`, accepted risks, acknowledgments and the retry annotation, and checks manifests offline.
+//! It reads the state of clusters from the reports only, never from ManifestWorks or from the clusters. There are six
 //! exceptions:
 //!
-//! - [`rehearse`] reads everything that the controller plans by, and plays it in virtual time.
+//! - [`rehearse`] and `plan` read everything that the controller plans by, and play it in virtual time.
+//! - [`preflight`], `accept` and `ack` read the probes, which show what clusters say to an update.
 //! - [`orphans`] reads the metadata of ManifestWorks, to find those whose upgrade no longer exists.
 //! - [`check`] reads what an installation consists of; `cluster` and `clusters -l` read ManagedClusters.
 //! - [`graph`] queries the update graph of a service or of files, without a hub.
@@ -20,6 +21,7 @@ pub mod cluster;
 pub mod command;
 pub mod completion;
 pub mod connection;
+pub mod consent;
 pub mod create;
 pub mod dashboard;
 pub mod exit;
@@ -31,6 +33,7 @@ pub mod object;
 pub mod orphans;
 pub mod paint;
 pub mod policies;
+pub mod preflight;
 pub mod reference;
 pub mod rehearse;
 pub mod remedy;

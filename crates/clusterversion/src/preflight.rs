@@ -7,7 +7,9 @@ mod facts;
 mod judge;
 pub mod recipe;
 
-pub use facts::{Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolState, WorkerPool};
+pub use facts::{
+    AppliedUpdate, Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolState, WorkerPool,
+};
 pub use judge::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge};
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::conditions::{COMPLETE, TYPES};
+use api::estimate::UpgradeEstimate;
 use api::mcu::UpgradeState;
+use api::time::to_chrono;
 use observe::index::Uid;
 use rollout::Phase;
 
@@ -182,7 +184,17 @@ fn sample(entry: &UpgradeEntry, progress: i64) -> UpgradeSample {
         last_progress: last.unwrap_or_default().max(progress),
         budget: limit.map(|limit| limit.of(phases.iter().sum())),
         failures: entry.tally.failures,
+        end: status.and_then(|status| end(status.estimate.as_ref()?)),
+        preflight: status
+            .and_then(|status| status.preflight)
+            .map(|counts| [counts.ready, counts.blocked, counts.unknown]),
     }
+}
+
+/// The two times of an estimate, in seconds since the Unix epoch.
+fn end(estimate: &UpgradeEstimate) -> Option<[i64; 2]> {
+    let seconds = |time| Some(to_chrono(time)?.timestamp());
+    Some([seconds(&estimate.p50)?, seconds(&estimate.p90)?])
 }
 
 /// Clears the counts of a replica that does not lead. Otherwise its last values would be exported forever,

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::{Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, StepWork, is_newer};
+use rollout::{
+    Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, Stage, StepWork, is_newer,
+};
 
 use crate::eligibility::eligibility;
 use crate::index::{ClusterView, ClusterWorks, Index, WorkView};
@@ -147,15 +149,47 @@ struct KnownCluster<'a, R> {
 }
 
 impl<R: ClusterRow> KnownCluster<'_, R> {
-    /// True when a work is older than the registration of its cluster, and no record is of its attempt. A ManagedCluster may be
-    /// deleted and come back while its namespace and the works in it stay. A cluster whose record is still there is taken for the
-    /// same cluster.
+    /// True when a work is older than the registration of its cluster or goes with its namespace, and no record is of its attempt. A
+    /// ManagedCluster may be deleted and come back while its namespace and the works in it stay. A cluster whose record is still there
+    /// is taken for the same cluster.
     fn is_former(&self, view: &WorkView) -> bool {
-        let registered = self.managed.and_then(|cluster| cluster.created);
         let is_of_work = |record: &Record| record.unreadable || record.attempt == view.work.attempt;
-        view.is_older_than(registered)
+        self.is_from_before(view)
             && view.unreadable.is_none()
             && !self.row.is_some_and(|row| is_of_work(row.record()))
+    }
+
+    /// True when a work is older than the registration of its cluster, or goes with its namespace.
+    fn is_from_before(&self, view: &WorkView) -> bool {
+        let registered = self.managed.and_then(|cluster| cluster.created);
+        view.is_older_than(registered) || view.is_left_over
+    }
+
+    /// True when the row tells only of an earlier registration of the cluster: everything in it is from before, and a work that was
+    /// created since has begun a step anew that the row has begun. Whoever created it saw that the cluster was gone, and its term
+    /// ended before it could write the row.
+    fn is_row_former(&self, works: Option<&ClusterWorks>, uid: &str) -> bool {
+        let registered = self.managed.and_then(|cluster| cluster.created);
+        let record = self.row.map(ClusterRow::record);
+        let Some((registered, record)) = registered.zip(record.filter(|record| !record.unreadable)) else {
+            return false;
+        };
+        let mut stages = record.stages.iter().flatten();
+        let is_before = record.since < registered
+            && stages.all(|stage| stage.finished.unwrap_or(stage.started) < registered);
+        let begins_anew = |step: Step| {
+            let view = works.and_then(|works| works[step.index()].as_ref());
+            let view = view.filter(|view| *view.upgrade == *uid && view.unreadable.is_none());
+            let stage = record.stages[Stage::from(step).index()];
+            view.zip(stage).is_some_and(|(view, stage)| {
+                let is_since = !view.is_older_than(Some(registered)) && !view.unconfirmed;
+                is_since
+                    && view.tells_its_start()
+                    && view.work.attempt == record.attempt
+                    && stage.started < view.work.started
+            })
+        };
+        is_before && Step::ALL.into_iter().any(begins_anew)
     }
 }
 
@@ -190,7 +224,9 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             preflight: entry.preflights.of(name, entry.uid, self.index, self.now),
             version,
             works: step_works,
-            record: row.map(|row| Arc::clone(row.record())),
+            record: row
+                .filter(|_| !known.is_row_former(works, entry.uid))
+                .map(|row| Arc::clone(row.record())),
             written: row.and_then(|row| row.written().cloned()),
             slot_in_doubt: row.is_some_and(ClusterRow::slot_in_doubt),
             busy: entry.running.get(name).map(|writes| writes.busy()),
@@ -282,14 +318,16 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
         if view.owner != *self.entry.key {
             return self.blocker(name, step);
         }
+        // The end of a work of an earlier life proves nothing of this one, which may have got the same attempt since.
+        if view.work.vanished && known.is_from_before(view) {
+            return StepWork::Absent;
+        }
         if known.is_former(view) {
             // By a row that is written, everybody finds that the work is a leftover.
             let is_told = known.row.is_some_and(|row| row.written().is_some());
             let work = Arc::clone(&view.work);
             return if is_told && !view.unconfirmed {
                 StepWork::Ours(work)
-            } else if work.vanished {
-                StepWork::Absent
             } else {
                 StepWork::Former(work)
             };

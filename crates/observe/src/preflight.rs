@@ -3,9 +3,12 @@
 //! This is decided here and written elsewhere. All answers come from clusters, so a cluster that changes them all the time costs
 //! only its own start.
 
+mod names;
+
 use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};
+use api::names::LABEL_AGENT_VERSION;
 use api::preflight::PreflightSummary;
 use api::report::Phase;
 use api::text::visible;
@@ -13,6 +16,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge};
 use rollout::{Cluster, Eligibility, Fleet, Policy, Preflight, Reason, Selection};
 
+use self::names::KnownNames;
+pub use self::names::nearest;
 use crate::index::{Index, ProbeView};
 
 /// Probes that are created at once, while others of the same upgrade are being written.
@@ -33,6 +38,8 @@ pub struct Question {
     pub update: PlannedUpdate,
     /// How long it may be unknown whether a cluster would take the update.
     pub timeout: TimeDelta,
+    /// How long after its first answer a cluster counts as heard, because what was asked has changed what it looks at.
+    pub counts_after: TimeDelta,
 }
 
 /// A write that the preflight needs.
@@ -61,6 +68,7 @@ pub struct Preflights {
     question: Option<Arc<Question>>,
     agents_can_read: bool,
     verdicts: AHashMap<Arc<str>, Judged>,
+    names: KnownNames,
     running: AHashSet<Arc<str>>,
     failures: AHashMap<Arc<str>, Failure>,
     /// The second in which probes were created last, and how many.
@@ -76,6 +84,8 @@ struct Judged {
     unknown_since: DateTime<Utc>,
     /// When the cluster was ready last, and then not any more.
     lost: Option<DateTime<Utc>>,
+    /// Since when its agent has read what it was asked for.
+    answered: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug)]
@@ -92,7 +102,7 @@ pub struct Asker<'a> {
     pub uid: &'a str,
     /// `namespace/name` of the upgrade.
     pub key: &'a str,
-    /// Whether work agents are known to read objects without writing them.
+    /// Whether all work agents are known to read objects without writing them.
     pub agents_can_read: bool,
     /// Largest number of probes that are created in a second.
     pub rate: u32,
@@ -110,6 +120,7 @@ impl Preflights {
         if self.question.as_ref() != question {
             self.question = question.cloned();
             self.verdicts.clear();
+            self.names = KnownNames::default();
         }
         self.agents_can_read = asker.agents_can_read;
         let Some(question) = &self.question else { return };
@@ -124,6 +135,7 @@ impl Preflights {
                 continue;
             }
             let judged = Judged::new(probe, question, before, now);
+            self.names.add(&probe.facts);
             self.verdicts.insert(Arc::clone(cluster), judged);
         }
         if self.verdicts.len() > present {
@@ -142,15 +154,17 @@ impl Preflights {
         let Some(question) = &self.question else {
             return Preflight::NotAsked;
         };
-        if !self.agents_can_read {
+        let judged = self.verdicts.get(cluster);
+        let can_read = self.agents_can_read || has_reading_agent(cluster, index);
+        if !can_read && !judged.is_some_and(Judged::is_answered) {
             return Preflight::Blocked {
                 reason: Reason::PreflightUnsupported,
-                message: Arc::from(
-                    "It is not known whether the work agent of the cluster can read objects without writing them, which agents before OCM v0.14 cannot. If all agents are new enough, start the controller with --agents-support-read-only.",
-                ),
+                message: Arc::from(format!(
+                    "It is not known whether the cluster's work agent is of OCM v0.14 or newer and can be asked. If so, set label {LABEL_AGENT_VERSION}; if all agents are, start the controller with --agents-support-read-only."
+                )),
             };
         }
-        if let Some(judged) = self.verdicts.get(cluster) {
+        if let Some(judged) = judged {
             return judged.preflight(question, now);
         }
         let other = index.probe(cluster).filter(|probe| *probe.upgrade != *upgrade);
@@ -189,6 +203,19 @@ impl Preflights {
         Some(summary)
     }
 
+    /// A note for each name of a risk or gate in the spec that is probably misspelled, until the first cluster has started.
+    #[must_use]
+    pub fn notes(&self, fleet: &Fleet) -> Vec<String> {
+        let Some(question) = &self.question else {
+            return Vec::new();
+        };
+        let has_names = !question.update.accepted_risks.is_empty() || !question.update.acks.is_empty();
+        if !has_names || !fleet.clusters.iter().all(waits) {
+            return Vec::new();
+        }
+        self.names.notes(&question.update)
+    }
+
     /// The writes that are due, and when to look again if nothing happens before. Canaries are asked first, then the others by name.
     pub fn due(
         &mut self,
@@ -203,9 +230,11 @@ impl Preflights {
             .retain(|name, _| is_in_fleet(name) || index.probe(name).is_some());
         let mut writes = self.deletions(fleet, policy, asker, index, now);
         let mut wake = self.next_change(now);
-        if self.question.is_some() && asker.agents_can_read && !policy.deleting {
-            let is_free =
-                |cluster: &&Cluster| is_to_be_asked(cluster, policy) && index.probe(&cluster.name).is_none();
+        if self.question.is_some() && !policy.deleting {
+            let is_free = |cluster: &&Cluster| {
+                let is_wanted = is_to_be_asked(cluster, policy) && index.probe(&cluster.name).is_none();
+                is_wanted && (asker.agents_can_read || has_reading_agent(&cluster.name, index))
+            };
             for canaries in [true, false] {
                 let wanted = fleet.clusters.iter().filter(is_free);
                 for cluster in wanted.filter(|cluster| cluster.canary == canaries) {
@@ -287,6 +316,12 @@ impl Preflights {
         !self.running.is_empty() || probes.any(|(_, probe)| *probe.owner == *asker.key && !probe.is_ending)
     }
 
+    /// True when no write is running or waits to be repeated.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.failures.is_empty()
+    }
+
     /// The first write that keeps failing, as cluster and text.
     #[must_use]
     pub fn failure(&self) -> Option<(&Arc<str>, &str)> {
@@ -314,12 +349,16 @@ impl Preflights {
     /// When a verdict changes by time alone.
     fn next_change(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let question = self.question.as_ref()?;
+        let counts = self
+            .verdicts
+            .values()
+            .filter_map(|judged| judged.counts_at(question, now));
         let changes = self.verdicts.values().filter_map(|judged| match judged.verdict {
             Verdict::Unknown(_) => Some(judged.unknown_since + question.timeout),
             Verdict::Ready(_) => judged.lost.map(|lost| lost + SETTLES_AFTER),
             Verdict::Blocked(_) => None,
         });
-        changes.filter(|at| *at > now).min()
+        changes.chain(counts).filter(|at| *at > now).min()
     }
 }
 
@@ -340,6 +379,11 @@ fn is_former(cluster: &str, probe: &ProbeView, index: &Index) -> bool {
     registered
         .zip(probe.created)
         .is_some_and(|(registered, created)| created < registered)
+}
+
+fn has_reading_agent(cluster: &str, index: &Index) -> bool {
+    let cluster = index.clusters.get(cluster);
+    cluster.is_some_and(|cluster| cluster.has_reading_agent())
 }
 
 /// True when a cluster has not started, and may do so one day.
@@ -400,11 +444,31 @@ impl Judged {
                 Some(before) => before.lost,
                 None => None,
             },
+            answered: before
+                .and_then(|before| before.answered)
+                .or_else(|| probe.facts.current.is_ok().then_some(now)),
         }
+    }
+
+    /// When its answers count, if that is still to come.
+    fn counts_at(&self, question: &Question, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let at = self.answered? + question.counts_after;
+        (now < at).then_some(at)
+    }
+
+    /// True when its agent has read what it was asked for.
+    fn is_answered(&self) -> bool {
+        self.answered.is_some()
     }
 
     fn preflight(&self, question: &Question, now: DateTime<Utc>) -> Preflight {
         let settles = self.lost.map(|lost| lost + SETTLES_AFTER);
+        if self.counts_at(question, now).is_some() {
+            return Preflight::Unknown {
+                reason: Reason::PreflightPending,
+                message: Arc::from("The cluster looks for updates in the channel that was set"),
+            };
+        }
         match &self.verdict {
             Verdict::Ready(_) if settles.is_some_and(|settles| now < settles) => Preflight::Unknown {
                 reason: Reason::PreflightPending,

@@ -16,11 +16,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet;
 use observe::index::{Change, Index, Uid};
 use observe::input::{OtherUpgrades, Standing, UpgradeInput};
-use observe::preflight::Preflights;
+use observe::preflight::{Asker, Preflights};
 use observe::record::{HubRow, HubRows, ReportRelation, relation_of};
 use observe::selection::{self, Selected};
 use observe::writes::{Backoff, LastReading, RunningWrites, StepBlocker, Unsettled};
-use rollout::{Fleet, Hold, Policy};
+use rollout::forecast::Profile;
+use rollout::{Fleet, Hold, Policy, Preflight};
 
 use crate::lists::HubLists;
 use crate::origin::{Completed, Origin, OriginInput, annotation, is_unknown, origin_of};
@@ -93,6 +94,8 @@ pub struct PlannerInput {
     pub policy: Policy,
     /// What was observed.
     pub fleet: Fleet,
+    /// What else is known of each cluster, in the order of the fleet.
+    pub profiles: Vec<Profile>,
     /// Why the selection may be smaller than the author expects.
     pub notes: Vec<String>,
 }
@@ -214,11 +217,36 @@ impl Snapshot {
             self.settings.allow_hub,
             self.now,
         );
+        let mut fleet = observation.fleet;
+        self.judge(upgrade, spec, &mut fleet);
+        let clusters = fleet.clusters.iter();
+        let profiles = clusters.map(|cluster| observe::profile::of(&self.index, &cluster.name));
         Ok(PlannerInput {
             policy,
-            fleet: observation.fleet,
+            profiles: profiles.collect(),
+            fleet,
             notes: upgrade.selected.notes.clone(),
         })
+    }
+
+    /// Adds what clusters have answered before their start. One that would not take the update does not start; all others count as
+    /// ready, since they may not have been asked yet.
+    fn judge(&self, upgrade: &KnownUpgrade, spec: &ResolvedSpec, fleet: &mut Fleet) {
+        let asker = Asker {
+            uid: &upgrade.uid,
+            key: &upgrade.key,
+            agents_can_read: true,
+            rate: 0,
+        };
+        let question = spec.preflight.as_ref().map(|preflight| &preflight.question);
+        let mut preflights = Preflights::default();
+        preflights.refresh(question, asker, &self.index, self.now);
+        for cluster in &mut fleet.clusters {
+            cluster.preflight = match preflights.of(&cluster.name, &upgrade.uid, &self.index, self.now) {
+                blocked @ Preflight::Blocked { .. } => blocked,
+                Preflight::NotAsked | Preflight::Ready | Preflight::Unknown { .. } => Preflight::Ready,
+            };
+        }
     }
 
     fn input<'a>(&'a self, upgrade: &'a KnownUpgrade) -> UpgradeInput<'a, HubRow> {

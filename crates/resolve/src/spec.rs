@@ -21,6 +21,10 @@ use crate::works::{Templates, WorkFlags};
 /// How much longer than operatorsUpgradeTimeout the approval Job may run (its activeDeadlineSeconds).
 const JOB_DEADLINE_MARGIN: TimeDelta = TimeDelta::seconds(90);
 
+/// When the updates that a cluster tells are those of a channel that was just set: agents read once a minute by default, and with
+/// their jitter up to 114 s apart. The first reading may be of the moment before the cluster has retrieved the updates.
+const CHANNEL_SETTLES_IN: TimeDelta = TimeDelta::seconds(120);
+
 /// Largest number of reported violations, and the longest text of one in bytes.
 const MAX_VIOLATIONS: usize = 32;
 const MAX_VIOLATION_BYTES: usize = 512;
@@ -105,6 +109,7 @@ pub fn resolve_spec(
         min_success_time: strategy.min_success_time.as_deref().and_then(parse_duration),
         cluster_timeout: parse_duration(&strategy.cluster_upgrade_timeout)
             .ok_or_else(|| unreadable("clusterUpgradeTimeout"))?,
+        action_timeout: strategy.action_timeout.as_deref().and_then(parse_duration),
         operators_timeout: parse_duration(&strategy.operators_upgrade_timeout)
             .ok_or_else(|| unreadable("operatorsUpgradeTimeout"))?
             + JOB_DEADLINE_MARGIN
@@ -141,7 +146,7 @@ fn preflight(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Res
     if preflight.mode == PreflightMode::Off {
         return None;
     }
-    let probe = ProbeTemplate::new(target, flags.spoke_rbac);
+    let probe = ProbeTemplate::new(target, preflight.set_channel, flags.spoke_rbac);
     let update = PlannedUpdate {
         version: target.version.clone(),
         image: target.image.clone(),
@@ -161,6 +166,11 @@ fn preflight(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Res
         hash: Arc::from(probe.hash()),
         update,
         timeout: parse_duration(&preflight.timeout)?,
+        counts_after: if preflight.set_channel {
+            CHANNEL_SETTLES_IN
+        } else {
+            TimeDelta::zero()
+        },
     };
     Some(ResolvedPreflight {
         probe,
@@ -207,15 +217,22 @@ pub fn pending_retry(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<st
     let token = if value.len() > MAX_RETRY_BYTES || value.chars().any(is_not_yaml) {
         let plain = value.chars().filter(|char| !is_not_yaml(*char));
         let start = plain.take(MAX_RETRY_BYTES / 4).collect::<String>();
-        let hash = Sha256::digest(value)
-            .iter()
-            .take(8)
-            .fold(0, |hash: u64, byte| hash << 8 | u64::from(*byte));
-        format!("{start}-{hash:016x}")
+        format!("{start}-{}", short_hash(value))
     } else {
         value.clone()
     };
     (!token.is_empty() && observed != Some(token.as_str())).then(|| Arc::from(token))
+}
+
+/// The beginning of the SHA-256 hash of a text, as 16 hexadecimal digits.
+#[must_use]
+pub fn short_hash(text: &str) -> String {
+    let bytes = Sha256::digest(text);
+    let hash = bytes
+        .iter()
+        .take(8)
+        .fold(0, |hash: u64, byte| hash << 8 | u64::from(*byte));
+    format!("{hash:016x}")
 }
 
 #[cfg(test)]

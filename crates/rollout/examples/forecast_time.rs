@@ -8,7 +8,10 @@
 use std::time::Instant;
 
 use chrono::TimeDelta;
-use rollout::forecast::{Durations, Options, Samples, end_range, forecast};
+use rollout::forecast::{
+    Durations, FleetMember, Options, OtherTimes, Profile, Samples, Timings, end_range, end_range_of_plan,
+    forecast,
+};
 use rollout::testing::{at, fleet, policy};
 
 fn main() {
@@ -26,7 +29,7 @@ fn main() {
             failure_rate: 0.01,
             seed: 1,
         };
-        let options = Options::for_fleet(clusters, slots as usize);
+        let options = Options::for_fleet(clusters);
         let begin = Instant::now();
         let result = forecast(at(0), &policy, fleet.clone(), options, &|name, step| {
             durations.run(0, name, step)
@@ -45,22 +48,29 @@ fn main() {
             &policy,
             &fleet,
             &forecast,
-            &|draw, name, step| durations.run(draw, name, step),
+            &|draw, member, step| durations.run(draw, member.name, step),
             100,
         );
         let drawn = begin.elapsed().as_secs_f64();
         let begin = Instant::now();
         let plan = rollout::plan(at(0), &policy, &fleet);
         let one = begin.elapsed().as_secs_f64();
+        let begin = Instant::now();
+        let profiles = vec![Profile::default(); clusters];
+        let timings = Timings::new(at(0), &policy, &fleet, &profiles, OtherTimes::NONE);
+        let run = |draw, member: FleetMember<'_>, step| timings.run_of(draw, member, step);
+        let estimate = end_range_of_plan(at(0), &policy, &fleet, &plan, &run, 12);
+        let estimated = begin.elapsed().as_secs_f64();
         let hours = (forecast.end - at(0)).num_minutes();
         let bare = one * f64::from(u32::try_from(hours).unwrap_or(u32::MAX));
         println!(
-            "{clusters} clusters, {slots} slots: {hours} min, {} plans, {took:.2} s ({:.2} of a bare plan each minute), 100 draws {drawn:.3} s, resolution {}, {} starts, p50 {:?}",
+            "{clusters} clusters, {slots} slots: {hours} min, {} plans, {took:.2} s ({:.2} of a bare plan each minute), 100 draws {drawn:.3} s, resolution {}, {} starts, p50 {:?}; an estimate of 12 draws {estimated:.3} s, p50 {:?}",
             forecast.plans,
             took / bare,
             options.resolution,
             plan.operations.len(),
             range.map(|range| (range.p50 - at(0)).num_minutes()),
+            estimate.map(|range| (range.p50 - at(0)).num_minutes()),
         );
     }
 }

@@ -1,5 +1,5 @@
 //! Why clusters failed or wait, in groups of clusters with the same reason and phase. The status has the first of these groups,
-//! and the plugin shows all of them.
+//! and the plugin shows all of them. What the preflight has found is told once for each gate, risk or pool.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use api::mcu::CauseGroup;
 use api::report::Phase;
 
+use crate::model::Reason;
 use crate::remedy::{self, Names};
 use crate::urgency::Urgency;
 
@@ -30,9 +31,14 @@ pub fn groups<'a>(
     clusters: impl IntoIterator<Item = (Urgency, ClusterCause<'a>)>,
     names: Names<'_>,
 ) -> Vec<CauseGroup> {
-    let mut found: BTreeMap<(Phase, &str), (Urgency, i64, ClusterCause<'_>)> = BTreeMap::new();
+    let mut found: BTreeMap<(Phase, &str, &str), (Urgency, i64, ClusterCause<'_>)> = BTreeMap::new();
     for (urgency, cause) in clusters {
-        let key = (cause.phase, cause.reason);
+        let told = if names_its_cause(cause.reason) {
+            cause.message
+        } else {
+            ""
+        };
+        let key = (cause.phase, cause.reason, told);
         let (_, number, _) = found.entry(key).or_insert((urgency, 0, cause));
         *number += 1;
     }
@@ -55,49 +61,24 @@ pub fn groups<'a>(
     groups.into_iter().map(group).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_most_urgent_group_comes_first_then_the_largest_and_each_has_its_first_cluster_as_example() {
-        let cause = |urgency, cluster, phase, reason| {
-            let cause = ClusterCause {
-                cluster,
-                phase,
-                reason,
-                message: cluster,
-            };
-            (urgency, cause)
-        };
-        let clusters = [
-            cause(Urgency::Queued, "a", Phase::Pending, "WaitingForSlot"),
-            cause(Urgency::Queued, "b", Phase::Pending, "WaitingForSlot"),
-            cause(Urgency::Blocked, "c", Phase::Blocked, "NotOpenShift"),
-            cause(Urgency::Failed, "d", Phase::Failed, "OfANewerRelease"),
-            cause(Urgency::Failed, "e", Phase::Failed, "JobFailed"),
-            cause(Urgency::Failed, "f", Phase::Failed, "JobFailed"),
-        ];
-        let names = Names {
-            namespace: "upgrades",
-            name: "spring",
-            cluster: "",
-        };
-        let groups = groups(clusters, names);
-        let told: Vec<(&str, i64, &str)> = groups
-            .iter()
-            .map(|group| (group.reason.as_str(), group.clusters, group.example.as_str()))
-            .collect();
-        assert_eq!(
-            told,
-            [
-                ("JobFailed", 2, "e"),
-                ("OfANewerRelease", 1, "d"),
-                ("NotOpenShift", 1, "c"),
-                ("WaitingForSlot", 2, "a"),
-            ]
-        );
-        assert_eq!(groups[0].message, "e");
-        assert!(groups[1].remedy.contains("kubectl mcu retry spring -n upgrades"));
-    }
+/// True when the message of a cluster names the gate, risk, pool or channel that blocks it, in the words that each cluster with the same
+/// cause has.
+#[must_use]
+pub fn names_its_cause(reason: &str) -> bool {
+    matches!(
+        Reason::parse(reason),
+        Some(
+            Reason::AdminAckRequired
+                | Reason::RiskNotAccepted
+                | Reason::RiskUnknown
+                | Reason::NotOffered
+                | Reason::ChannelDiffers
+                | Reason::PoolPaused
+                | Reason::PoolDegraded
+                | Reason::PreflightUnknown
+        )
+    )
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,7 +94,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PreflightUnsupported,
-        "Update the work agent of the cluster, or set spec.preflight.mode to Report to start clusters that cannot be asked.",
+        "If the work agent of the cluster is of OCM v0.14 or newer, say so by label cluster.open-cluster-management.io/work-agent-version of the ManagedCluster. Otherwise update the agent, or set spec.preflight.mode to Report to start clusters that cannot be asked.",
     ),
     (
         Reason::PreflightForbidden,
@@ -126,7 +126,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::ChannelDiffers,
-        "Set the channel of the cluster to that of spec.clusterVersion.channel (oc adm upgrade channel), so that the cluster evaluates the updates of that channel.",
+        "Set spec.preflight.setChannel, or set the channel of the cluster to spec.clusterVersion.channel by oc adm upgrade channel. The cluster then evaluates the updates of that channel.",
     ),
     (
         Reason::PoolDegraded,
@@ -245,7 +245,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PreActionTimeout,
-        "The pre-action took longer than spec.upgradeStrategy.clusterUpgradeTimeout. If the message says why its ManifestWork could not be created, fix that; otherwise check the work on the cluster. Then run kubectl mcu retry {name} -n {namespace}.",
+        "The pre-action took longer than spec.upgradeStrategy.actionTimeout (if unset, clusterUpgradeTimeout). If the message says why its ManifestWork could not be created, fix that; otherwise check the work on the cluster. Then run kubectl mcu retry {name} -n {namespace}.",
     ),
     (
         Reason::PostActionFailed,
@@ -253,7 +253,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PostActionTimeout,
-        "The cluster is upgraded, but its post-action took longer than spec.upgradeStrategy.clusterUpgradeTimeout. If the message says why its ManifestWork could not be created, fix that; otherwise check the work on the cluster. Then run kubectl mcu retry {name} -n {namespace}.",
+        "The cluster is upgraded, but its post-action took longer than spec.upgradeStrategy.actionTimeout (if unset, clusterUpgradeTimeout). If the message says why its ManifestWork could not be created, fix that; otherwise check the work on the cluster. Then run kubectl mcu retry {name} -n {namespace}.",
     ),
     (
         Reason::RegressedInSoak,

@@ -6,6 +6,7 @@ mod doubt;
 mod downgrade;
 mod edits;
 mod fall_back;
+mod forecast;
 mod gates;
 mod members;
 mod preflight;

@@ -13,7 +13,11 @@ async fn refusal(s: &Scenario, change: Value) -> Result<String> {
 #[tokio::test]
 async fn timeouts_that_are_no_positive_duration_are_refused() -> Result<()> {
     let s = Scenario::new(1).await?;
-    for field in ["clusterUpgradeTimeout", "operatorsUpgradeTimeout"] {
+    for field in [
+        "actionTimeout",
+        "clusterUpgradeTimeout",
+        "operatorsUpgradeTimeout",
+    ] {
         for wrong in [
             json!("2d"),
             json!("abc"),

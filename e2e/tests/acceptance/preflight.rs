@@ -3,10 +3,14 @@
 //! The answers of real agents are in the fleet of real spokes.
 
 use anyhow::Result;
+use api::names::LABEL_AGENT_VERSION;
 use api::names::Step::Platform;
 use api::report::Phase;
 use e2e::Scenario;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+
+use crate::selection::managed_clusters;
 
 const KEY: &str = "ack-4.19-admissionregistration-v1beta1-api-removals-in-4.20";
 
@@ -30,6 +34,10 @@ async fn risks_and_acknowledgments_without_name_reason_or_preflight_are_refused_
         (
             json!({"clusterVersion": null, "ocpOperators": {"approveAllUpgrades": true}, "preflight": {"mode": "Require"}}),
             ["preflight.mode", "clusterVersion"],
+        ),
+        (
+            json!({"clusterVersion": {"version": "4.20.4", "channel": null}, "preflight": {"mode": "Require", "setChannel": true}}),
+            ["preflight.setChannel", "clusterVersion.channel"],
         ),
         (
             json!({"preflight": {"mode": "Insist"}}),
@@ -65,6 +73,13 @@ async fn no_cluster_is_asked_whose_agent_may_be_too_old_and_it_is_blocked_where_
     assert_eq!(row.reason, "PreflightUnsupported");
     assert!(row.message.contains("--agents-support-read-only"), "{row:?}");
     assert_eq!(s.created(1, Platform), 0);
+    let label = json!({"metadata": {"labels": {LABEL_AGENT_VERSION: "v1.2.1"}}});
+    managed_clusters(&s)
+        .patch(s.c(1), &PatchParams::default(), &Patch::Merge(label))
+        .await?;
+    s.up()
+        .row_until(s.c(1), "asked", |row| row.reason == "PreflightPending")
+        .await?;
     s.edit(json!({"preflight": {"mode": "Report"}})).await?;
     s.work(1, Platform).await?;
     Ok(())

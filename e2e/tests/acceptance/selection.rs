@@ -9,7 +9,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use serde_json::json;
 use testenv::{ClusterSpec, fleet, placement};
 
-fn managed_clusters(scenario: &Scenario) -> Api<DynamicObject> {
+pub fn managed_clusters(scenario: &Scenario) -> Api<DynamicObject> {
     let kind =
         kube::core::GroupVersionKind::gvk("cluster.open-cluster-management.io", "v1", "ManagedCluster");
     Api::all_with(scenario.client().clone(), &ApiResource::from_gvk(&kind))

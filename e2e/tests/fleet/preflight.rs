@@ -129,3 +129,40 @@ async fn a_gate_is_seen_before_any_start_and_acknowledged_by_name_from_the_hub()
     })
     .await
 }
+
+/// The cluster has to evaluate another channel than its own.
+#[tokio::test]
+async fn a_target_in_another_channel_is_evaluated_after_the_channel_was_set_and_before_a_start() -> Result<()>
+{
+    let (from, target, channel) = ("4.15.40", "4.15.49", "stable-4.15");
+    part(1, &[at(from, "eus-4.14")], async |turn| {
+        let (s, cluster) = (turn.scenario(), turn.cluster(1));
+        cluster.feedback_every(Duration::from_secs(2)).await?;
+        s.create(with(&[to(target, channel), limits(1, "20m"), require()]))
+            .await?;
+        s.up()
+            .row_until(s.c(1), "another channel", |row| row.reason == "ChannelDiffers")
+            .await?;
+        assert_eq!(cluster.version().await?["spec"]["channel"], "eus-4.14");
+
+        s.edit(json!({"preflight": {"setChannel": true}})).await?;
+        cluster
+            .version_until("in the channel", |version| version["spec"]["channel"] == channel)
+            .await?;
+        let row = s
+            .up()
+            .row_until(s.c(1), "looking", |row| {
+                row.message.contains("the channel that was set")
+            })
+            .await?;
+        assert_eq!((row.phase, s.created(1, Platform)), (Phase::Pending, 0));
+        assert_eq!(newest(&cluster.version().await?), (from, "Completed"));
+        s.complete().await?;
+        turn.clear().await?;
+        let version = cluster.version_until("upgraded", completed(target)).await?;
+        assert_eq!(version["spec"]["channel"], channel, "it stays set");
+        assert_eq!(version["metadata"]["ownerReferences"], Value::Null);
+        Ok(())
+    })
+    .await
+}

@@ -9,8 +9,9 @@ use crate::shell::{SUCCESS, Step};
 
 /// The pages, in the order in which they are tried: the first one makes the upgrade `spring`, `retry-and-pause` deletes it, and the
 /// last one removes the controller from the hub.
-pub const PAGES: [&str; 24] = [
+pub const PAGES: [&str; 26] = [
     "docs/guide/first-upgrade.md",
+    "docs/guide/before-you-start.md",
     "docs/guide/command-line.md",
     "docs/guide/dashboard.md",
     "docs/guide/canaries-and-slots.md",
@@ -22,6 +23,7 @@ pub const PAGES: [&str; 24] = [
     "docs/guide/operators.md",
     "docs/guide/risks.md",
     "docs/guide/rehearse.md",
+    "docs/guide/plan-and-estimate.md",
     "docs/guide/troubleshooting.md",
     "docs/guide/support-matrix.md",
     "docs/guide/read-an-explanation.md",
@@ -43,6 +45,10 @@ const EXITS: &[(&str, &str, &[i32])] = &[
     ("", "kubectl mcu status spring", &[0, 3]),
     ("docs/guide/gitops.md", "[ \"$first\" = \"$ready\" ]", &[1]),
     ("", "kubectl mcu rehearse", &[0, 3]),
+    ("", "kubectl mcu plan", &[0, 3]),
+    // The upgrade of the pages asks nobody, so risks cannot be accepted by name.
+    ("", "kubectl mcu preflight", &[1]),
+    ("", "kubectl mcu accept", &[1]),
     // There is a difference.
     ("", "kubectl diff", &[0, 1]),
 ];

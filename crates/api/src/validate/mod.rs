@@ -202,9 +202,14 @@ fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<SpecViolation>) {
         );
     }
     for (field, text) in [
-        ("clusterUpgradeTimeout", &strategy.cluster_upgrade_timeout),
-        ("operatorsUpgradeTimeout", &strategy.operators_upgrade_timeout),
+        ("actionTimeout", strategy.action_timeout.as_ref()),
+        ("clusterUpgradeTimeout", Some(&strategy.cluster_upgrade_timeout)),
+        (
+            "operatorsUpgradeTimeout",
+            Some(&strategy.operators_upgrade_timeout),
+        ),
     ] {
+        let Some(text) = text else { continue };
         if parse_duration(text).is_none_or(|length| length < chrono::TimeDelta::seconds(1)) {
             found.push(violation(
                 format!("spec.upgradeStrategy.{field}"),

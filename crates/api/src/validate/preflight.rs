@@ -23,6 +23,7 @@ pub(super) fn check_preflight(spec: &ManagedClustersUpgradeSpec, found: &mut Vec
             "needs spec.clusterVersion: clusters are asked what they say to an update; set it, or set mode to Off",
         ));
     }
+    check_channel(preflight, spec.cluster_version.as_ref(), found);
     if parse_duration(&preflight.timeout).is_none_or(|length| length < chrono::TimeDelta::seconds(1)) {
         found.push(violation(
             "spec.preflight.timeout",
@@ -30,6 +31,34 @@ pub(super) fn check_preflight(spec: &ManagedClustersUpgradeSpec, found: &mut Vec
                 "{:?} must be a duration of at least 1s and at most 8760h in hours, minutes and seconds, such as 10m or 1h30m (days are not a unit)",
                 preflight.timeout
             ),
+        ));
+    }
+}
+
+fn check_channel(
+    preflight: &PreflightSpec,
+    target: Option<&ClusterVersionSpec>,
+    found: &mut Vec<SpecViolation>,
+) {
+    if !preflight.set_channel {
+        return;
+    }
+    let field = "spec.preflight.setChannel";
+    if preflight.mode == PreflightMode::Off {
+        found.push(violation(
+            field,
+            "needs spec.preflight.mode Report or Require: the channel is set when a cluster is asked",
+        ));
+    }
+    if target.is_none_or(|target| target.channel.is_empty()) {
+        found.push(violation(
+            field,
+            "needs spec.clusterVersion.channel: set the channel whose updates the clusters are to evaluate",
+        ));
+    } else if target.is_some_and(|target| !target.image.is_empty()) {
+        found.push(violation(
+            field,
+            "has no effect with spec.clusterVersion.image, because a cluster does not look for such a request in its channel; remove one of them",
         ));
     }
 }

@@ -130,6 +130,20 @@ fn every_broken_rule_names_its_field() {
 }
 
 #[test]
+fn a_time_limit_of_actions_is_optional_and_at_least_a_second() {
+    for (limit, violated) in [(json!(null), false), (json!("15m"), false), (json!("0s"), true)] {
+        let spec =
+            json!({"clusterVersion": {"version": "4.12.0"}, "upgradeStrategy": {"actionTimeout": limit}});
+        let expected: &[&str] = if violated {
+            &["spec.upgradeStrategy.actionTimeout"]
+        } else {
+            &[]
+        };
+        assert_eq!(found(&spec), expected, "{spec}");
+    }
+}
+
+#[test]
 fn channel_upstream_and_image_are_printable_ascii_of_bounded_length() {
     let (e_acute, long) = ("\u{e9}".repeat(600), "a".repeat(2050));
     for (field, good, start) in [

@@ -45,6 +45,9 @@ pub struct CreateArgs {
     /// How many clusters may fail before no other one starts, such as 3 or 2%.
     #[arg(long, value_name = "NUMBER")]
     pub max_failures: Option<String>,
+    /// Time limit for an action on one cluster, such as 15m. If unset, that of the update.
+    #[arg(long, value_name = "DURATION", value_parser = duration_text)]
+    pub action_timeout: Option<String>,
     /// Time limit for the update of one cluster, such as 3h.
     #[arg(long, value_name = "DURATION", value_parser = duration_text)]
     pub cluster_upgrade_timeout: Option<String>,

@@ -25,7 +25,7 @@ Exit codes:
   0    the command succeeded; with status -w, the upgrade is Ready
   1    the hub or the cluster rejected the request, an object was not found, lint found violations, a check failed, no path exists, or the requested update is not allowed
   2    the command line is invalid
-  3    status -w: the upgrade is Stalled and needs somebody to act; rehearse: the upgrade would stop before it is complete
+  3    status -w: the upgrade is Stalled and needs somebody to act; rehearse and plan: the upgrade would stop before it is complete
   4    status -w: the time limit of --timeout passed first
   130  the command was interrupted by Ctrl-C
 
@@ -136,6 +136,32 @@ Examples:
   # Save what was read, and rehearse again without a hub
   kubectl mcu rehearse spring -n upgrades --save hub-of-today
   kubectl mcu rehearse -f upgrade.yaml --from hub-of-today --durations hub-of-today/durations.yaml -o json";
+
+pub(super) const PLAN_EXAMPLES: &str = "\
+Examples:
+  # The plan of an upgrade that is paused or under way: order, blockers, hours, and when it ends
+  kubectl mcu plan spring -n upgrades
+
+  # The plan of a file before it is applied; exit code 3 if it would stall
+  kubectl mcu plan -f upgrade.yaml -o json";
+
+pub(super) const PREFLIGHT_EXAMPLES: &str = "\
+Examples:
+  # What clusters say to the update before they start, in groups by cause, with what to do
+  kubectl mcu preflight spring -n upgrades";
+
+pub(super) const ACCEPT_EXAMPLES: &str = "\
+Examples:
+  # Read what a risk is, and accept it for the upgrade
+  kubectl mcu accept spring OVNIPsecConnectivity -n upgrades --reason 'no IPsec here, CHG0042'
+
+  # Print the patch for a Git repository instead
+  kubectl mcu accept spring OVNIPsecConnectivity -n upgrades --reason 'no IPsec here, CHG0042' --dry-run -o yaml";
+
+pub(super) const ACK_EXAMPLES: &str = "\
+Examples:
+  # Read what a gate is, and acknowledge it on the clusters of the upgrade
+  kubectl mcu ack spring ack-4.19-admissionregistration-v1beta1-api-removals-in-4.20 -n upgrades --reason 'scanned on 20 November'";
 
 pub(super) const ORPHANS_EXAMPLES: &str = "\
 Examples:

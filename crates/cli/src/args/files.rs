@@ -72,3 +72,21 @@ pub struct RehearseArgs {
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub failure_rate: f64,
 }
+
+/// Flags of `plan`.
+#[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("planned").required(true).args(["name", "file"])))]
+pub struct PlanArgs {
+    /// Name of an upgrade on the hub. It is planned from where it stands, and as if it were resumed if it is paused.
+    #[arg(value_parser = object_name)]
+    pub name: Option<String>,
+    /// File with the manifest of one upgrade as YAML or JSON, or - for standard input. It is planned as if it were applied now.
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Read this directory instead of the hub. It was written with kubectl mcu rehearse --save.
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+    /// File with the durations of steps. It counts before everything else that is known.
+    #[arg(long, value_name = "FILE")]
+    pub durations: Option<PathBuf>,
+}

@@ -110,3 +110,43 @@ pub struct RetryArgs {
     #[arg(long)]
     pub force: bool,
 }
+
+/// Flags of `accept`.
+#[derive(Clone, Debug, Args)]
+pub struct AcceptArgs {
+    /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
+    pub name: String,
+    /// Name of the risk, as the clusters report it.
+    pub risk: String,
+    /// How the spec is edited.
+    #[command(flatten)]
+    pub consent: ConsentArgs,
+}
+
+/// Flags of `ack`.
+#[derive(Clone, Debug, Args)]
+pub struct AckArgs {
+    /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
+    pub name: String,
+    /// Key of the gate, such as ack-4.19-admissionregistration-v1beta1-api-removals-in-4.20.
+    pub key: String,
+    /// How the spec is edited.
+    #[command(flatten)]
+    pub consent: ConsentArgs,
+}
+
+/// Flags of `accept` and `ack`.
+#[derive(Clone, Debug, Args)]
+pub struct ConsentArgs {
+    /// Why it is acceptable. The reason is kept in the spec.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// Edit nothing, and print the part of the spec that would change, as a manifest for a Git repository.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not ask. Without a terminal, nothing is asked in any case.
+    #[arg(short, long)]
+    pub yes: bool,
+}

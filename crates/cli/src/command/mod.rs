@@ -5,6 +5,7 @@ mod check;
 mod cluster;
 mod clusters;
 mod complete;
+mod consent;
 mod create;
 mod dashboard;
 mod follow;
@@ -12,6 +13,7 @@ mod graph;
 mod history;
 mod lint;
 mod orphans;
+mod preflight;
 mod rehearse;
 mod show;
 mod updates;
@@ -24,6 +26,7 @@ use clap::Parser as _;
 use crate::args::{Cli, Command, Common, Output};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::preflight::Consent;
 use crate::screen::Screen;
 
 /// Runs the plugin with these arguments, of which the first is the name of the program, as a program of its own would: it prints
@@ -68,6 +71,7 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Dashboard(args) => dashboard::run(common, args, screen).await,
         Command::Orphans => orphans::run(common, screen).await,
         Command::Rehearse(args) => rehearse::run(common, args, screen).await,
+        Command::Plan(args) => rehearse::plan(common, args, screen).await,
         Command::Completion(args) => {
             screen.print(&crate::completion::script(args.shell));
             Ok(Exit::Done)
@@ -121,10 +125,29 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
             refuse_all_namespaces(common)?;
             change::pause(common, &args.name, false, screen).await
         }
+        Command::Preflight(_) | Command::Accept(_) | Command::Ack(_) => before_start(cli, screen).await,
         Command::Retry(args) => {
             refuse_all_namespaces(common)?;
             change::retry(common, args, screen).await
         }
+    }
+}
+
+/// The commands about what clusters say before they start.
+async fn before_start(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
+    let common = &cli.common;
+    refuse_all_namespaces(common)?;
+    match &cli.command {
+        Command::Accept(args) => {
+            let what = (Consent::Risk, args.name.as_str(), args.risk.as_str());
+            consent::run(common, what, &args.consent, screen).await
+        }
+        Command::Ack(args) => {
+            let what = (Consent::Gate, args.name.as_str(), args.key.as_str());
+            consent::run(common, what, &args.consent, screen).await
+        }
+        Command::Preflight(args) => preflight::run(common, &args.name, screen).await,
+        _ => Ok(Exit::Usage),
     }
 }
 

@@ -1,22 +1,25 @@
-//! `rehearse`: reads the hub or a directory, and prints what an upgrade would do.
+//! `rehearse` and `plan`: each reads the hub or a directory, and prints what an upgrade would do.
 
 use std::path::Path;
 
 use api::message::count;
 use api::views::Upgrade as UpgradeView;
 use chrono::{DateTime, TimeDelta, Utc};
+use observe::record::{ReportRelation, relation_of};
 use resolve::lists::{HubLists, ListKind, ListedPage};
 use resolve::snapshot::{ControllerSettings, NoPlan, Snapshot};
+use rollout::forecast::OtherTimes;
 use serde_json::{Value, json};
 
-use crate::args::{Common, RehearseArgs, UnknownFields};
+use crate::args::{Common, PlanArgs, RehearseArgs, UnknownFields};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::lint::{Linter, Report, documents, output};
-use crate::rehearse::durations::{FileTimes, Times};
+use crate::rehearse::durations::{self, FileTimes, Times};
 use crate::rehearse::files::{self, About, Pages};
-use crate::rehearse::outcome::{Rehearsal, Source, Verdict};
+use crate::rehearse::outcome::{Source, Verdict};
+use crate::rehearse::plan::PlanRequest;
 use crate::rehearse::{NoRehearsal, Request, rehearse};
 use crate::render;
 use crate::screen::Screen;
@@ -27,35 +30,24 @@ use crate::upgrade;
 const NEW_UID: &str = "not-applied-yet";
 
 pub(super) async fn run(common: &Common, args: &RehearseArgs, screen: Screen) -> Result<Exit, Failure> {
-    if common.all_namespaces {
-        return Err(Failure::Other(
-            "a rehearsal is about one upgrade, so -A cannot be used; give its namespace with -n".to_owned(),
-        ));
-    }
-    let file_times = match &args.durations {
-        Some(file) => FileTimes::read(&read(file)?).map_err(|error| named(file, &error))?,
-        None => FileTimes::default(),
-    };
-    let manifest = match &args.file {
-        Some(file) => match manifest(common, file, screen)? {
-            Some(manifest) => Some(manifest),
-            None => return Ok(Exit::Error),
-        },
-        None => None,
-    };
+    let file_times = times_of(args.durations.as_deref())?;
     if let Some(directory) = &args.save {
         files::check_target(directory)?;
     }
-    let read = match &args.from {
-        Some(directory) => from_directory(directory)?,
-        None => from_hub(common).await?,
+    let asked = Asked {
+        name: args.name.as_deref(),
+        file: args.file.as_deref(),
+        from: args.from.as_deref(),
     };
-    let (manifest, bindings) =
-        manifest.map_or((None, Vec::new()), |given| (Some(given.upgrade), given.bindings));
-    let subject = Subject::choose(common, args, manifest, &read)?;
-    let mut lists = read.pages.lists()?;
-    let uid = subject.put(&mut lists, &read)?;
-    bind(&mut lists, bindings, &subject.namespace)?;
+    let Some(prepared) = prepare(common, asked, screen).await? else {
+        return Ok(Exit::Error);
+    };
+    let Prepared {
+        read,
+        subject,
+        lists,
+        uid,
+    } = prepared;
     let (namespace, name) = (subject.namespace.as_str(), subject.name.as_str());
     let times = Times::collect(&lists.reports, (namespace, name, &uid), &file_times);
     if let Some(directory) = &args.save {
@@ -77,21 +69,126 @@ pub(super) async fn run(common: &Common, args: &RehearseArgs, screen: Screen) ->
     match rehearse(&mut snapshot, &request) {
         Ok(rehearsal) => {
             screen.print(&render::rehearse::render(&rehearsal, common.output, screen.paint));
-            Ok(exit_of(&rehearsal))
+            Ok(exit_of(rehearsal.verdict))
         }
-        Err(NoRehearsal::NoPlan(NoPlan::CompletedBefore(completed))) => {
+        Err(refusal) => refused(refusal, (namespace, name), screen),
+    }
+}
+
+/// Plans an upgrade: the same reading of the hub, and nothing assumed.
+pub(super) async fn plan(common: &Common, args: &PlanArgs, screen: Screen) -> Result<Exit, Failure> {
+    let file_times = times_of(args.durations.as_deref())?;
+    let asked = Asked {
+        name: args.name.as_deref(),
+        file: args.file.as_deref(),
+        from: args.from.as_deref(),
+    };
+    let Some(prepared) = prepare(common, asked, screen).await? else {
+        return Ok(Exit::Error);
+    };
+    let Prepared {
+        read,
+        subject,
+        lists,
+        uid,
+    } = prepared;
+    let (namespace, name) = (subject.namespace.as_str(), subject.name.as_str());
+    note_left_out(lists.nameless, "read", screen);
+    let mut reports = lists.reports.clone();
+    reports.retain(|report| relation_of(report, namespace, name, &uid) != ReportRelation::Own);
+    let mut snapshot = Snapshot::new(lists, ControllerSettings::default(), read.about.read_at);
+    let request = PlanRequest {
+        namespace,
+        name,
+        uid: &uid,
+        now: read.about.read_at,
+        source: subject.source(),
+        others: OtherTimes {
+            given: &|kind| durations::given(&file_times, kind),
+            hub: &|kind| durations::of_hub(&reports, kind),
+        },
+    };
+    match crate::rehearse::plan::plan(&mut snapshot, request) {
+        Ok(plan) => {
+            screen.print(&render::plan::render(&plan, common.output, screen.paint));
+            Ok(exit_of(plan.verdict))
+        }
+        Err(refusal) => refused(refusal, (namespace, name), screen),
+    }
+}
+
+fn times_of(file: Option<&Path>) -> Result<FileTimes, Failure> {
+    match file {
+        Some(file) => FileTimes::read(&read(file)?).map_err(|error| named(file, &error)),
+        None => Ok(FileTimes::default()),
+    }
+}
+
+/// Which upgrade is asked for, and where the hub is read.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    name: Option<&'a str>,
+    file: Option<&'a Path>,
+    from: Option<&'a Path>,
+}
+
+/// The hub as it was read, with the upgrade in its place.
+struct Prepared {
+    read: ReadHub,
+    subject: Subject,
+    lists: HubLists,
+    uid: String,
+}
+
+/// Reads the hub or a directory. `None` if the file has errors, which are printed.
+async fn prepare(common: &Common, asked: Asked<'_>, screen: Screen) -> Result<Option<Prepared>, Failure> {
+    if common.all_namespaces {
+        return Err(Failure::Other(
+            "a rehearsal or a plan is about one upgrade, so -A cannot be used; give its namespace with -n"
+                .to_owned(),
+        ));
+    }
+    let manifest = match asked.file {
+        Some(file) => match manifest(common, file, screen)? {
+            Some(manifest) => Some(manifest),
+            None => return Ok(None),
+        },
+        None => None,
+    };
+    let read = match asked.from {
+        Some(directory) => from_directory(directory)?,
+        None => from_hub(common).await?,
+    };
+    let (manifest, bindings) =
+        manifest.map_or((None, Vec::new()), |given| (Some(given.upgrade), given.bindings));
+    let subject = Subject::choose(common, asked.name, manifest, &read)?;
+    let mut lists = read.pages.lists()?;
+    let uid = subject.put(&mut lists, &read)?;
+    bind(&mut lists, bindings, &subject.namespace)?;
+    Ok(Some(Prepared {
+        read,
+        subject,
+        lists,
+        uid,
+    }))
+}
+
+/// What is said when there is nothing to rehearse.
+fn refused(refusal: NoRehearsal, (namespace, name): (&str, &str), screen: Screen) -> Result<Exit, Failure> {
+    match refusal {
+        NoRehearsal::NoPlan(NoPlan::CompletedBefore(completed)) => {
             screen.note(&format!(
                 "{namespace}/{name} was complete at {} before it was restored from a backup, so the controller starts no cluster.\n",
                 api::time::to_rfc3339(completed.time)
             ));
             Ok(Exit::Done)
         }
-        Err(refusal) => Err(explained(refusal, namespace, name)),
+        refusal => Err(explained(refusal, namespace, name)),
     }
 }
 
-fn exit_of(rehearsal: &Rehearsal) -> Exit {
-    match rehearsal.verdict {
+const fn exit_of(verdict: Verdict) -> Exit {
+    match verdict {
         Verdict::Completes => Exit::Done,
         Verdict::Stalls | Verdict::Waits => Exit::Stalled,
     }
@@ -290,7 +387,7 @@ struct Subject {
 impl Subject {
     fn choose(
         common: &Common,
-        args: &RehearseArgs,
+        name: Option<&str>,
         manifest: Option<Value>,
         read: &ReadHub,
     ) -> Result<Subject, Failure> {
@@ -313,7 +410,7 @@ impl Subject {
         let name = manifest
             .as_ref()
             .and_then(|manifest| text(manifest, "name"))
-            .or_else(|| args.name.clone())
+            .or_else(|| name.map(str::to_owned))
             .unwrap_or_default();
         let key = format!("{namespace}/{name}");
         if let Some(directory) = &read.from_directory

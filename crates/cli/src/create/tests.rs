@@ -34,7 +34,8 @@ fn violations(yaml: &str) -> String {
 fn a_manifest_has_what_was_asked_for_and_passes_lint() {
     let yaml = yaml(
         "spring --set prod --set edge -l region~in~(eu,us),tier!=test,!gpu --to 4.18.20 --channel stable-4.18 \
-         --canary canary=true --max-concurrency 10% --max-failures 3 --cluster-upgrade-timeout 2h --min-success-time 10m --paused",
+         --canary canary=true --max-concurrency 10% --max-failures 3 --action-timeout 15m --cluster-upgrade-timeout 2h \
+         --min-success-time 10m --paused",
     );
     let expression = |key: &str, operator: &str, values: &[&str]| {
         let mut expression = json!({"key": key, "operator": operator});
@@ -57,7 +58,7 @@ fn a_manifest_has_what_was_asked_for_and_passes_lint() {
             "clusterVersion": {"channel": "stable-4.18", "version": "4.18.20"},
             "upgradeStrategy": {
                 "canaryClusters": {"clusterSelector": {"matchLabels": {"canary": "true"}}},
-                "clusterUpgradeTimeout": "2h", "minSuccessTime": "10m", "maxConcurrency": "10%", "maxFailures": 3,
+                "actionTimeout": "15m", "clusterUpgradeTimeout": "2h", "minSuccessTime": "10m", "maxConcurrency": "10%", "maxFailures": 3,
             },
             "paused": true,
         })

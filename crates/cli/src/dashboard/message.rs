@@ -3,10 +3,11 @@
 //! The texts come from clusters and from authors. The page writes them as text only, never as markup.
 
 use api::conditions;
+use api::estimate::UpgradeEstimate;
 use api::mcu::CauseGroup;
 use api::report::{Phase, ReportRow};
 use api::text::cut;
-use api::time::to_rfc3339;
+use api::time::{to_chrono, to_rfc3339};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
@@ -84,8 +85,20 @@ pub fn upgrade(upgrade: &Upgrade) -> Value {
         "inFlight": status.and_then(|status| status.in_flight).unwrap_or_default(),
         "slots": status.and_then(|status| status.effective_max_concurrency),
         "canaries": canaries.map(|canaries| json!({"complete": canaries.complete, "total": canaries.total, "failed": canaries.failed})),
+        "estimate": status.and_then(|status| estimate(status.estimate.as_ref()?)),
+        "preflight": status.and_then(|status| status.preflight),
         "notes": notes(upgrade),
     })
+}
+
+/// When the upgrade ends, with times in seconds.
+fn estimate(estimate: &UpgradeEstimate) -> Option<Value> {
+    let seconds = |time| Some(to_chrono(time)?.timestamp());
+    Some(json!({
+        "p50": seconds(&estimate.p50)?,
+        "p90": seconds(&estimate.p90)?,
+        "basis": text(&estimate.basis, MAX_WORD),
+    }))
 }
 
 /// What the reader must know or do: about the whole upgrade, not about single clusters.

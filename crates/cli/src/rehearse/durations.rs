@@ -7,20 +7,17 @@ use api::validate::parse_duration;
 use api::views::Report;
 use chrono::TimeDelta;
 use observe::record::{ReportRelation, relation_of};
-use rollout::forecast::Samples;
+use rollout::Step;
+use rollout::forecast::{Kind, MIN_SAMPLES, Samples, VersionChange};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::table::one_line;
 
-/// Fewest samples that are used. With fewer, the samples of a wider group count, or the assumed time.
-pub const MIN_SAMPLES: usize = 5;
 /// Largest number of samples that are written to a file. More are reduced to as many quantiles.
 const MAX_WRITTEN: usize = 101;
 /// Spread of assumed times around their median, in percent of it.
 const SPREAD_PERCENT: f64 = 25.0;
-/// The platform step of a cluster that runs the target already: its agent applies the work and reports it.
-pub const NOTHING_TO_CHANGE: TimeDelta = TimeDelta::seconds(30);
 
 /// What a time is for: a step, and for the platform the kind of update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +91,7 @@ impl Timed {
             Stage::PreAction => Timed::PreAction,
             // The controller notes no version that is the target already, so these clusters may have changed nothing.
             Stage::Platform if row.from_version.is_empty() => return None,
-            Stage::Platform => Change::of(&row.from_version, &row.to_version).update()?,
+            Stage::Platform => update_of(VersionChange::of(&row.from_version, &row.to_version))?,
             Stage::Operators => Timed::Operators,
             Stage::PostAction => Timed::PostAction,
             Stage::Soak => return None,
@@ -102,41 +99,13 @@ impl Timed {
     }
 }
 
-/// What the platform step changes on a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Change {
-    /// An update within a minor version, or of an unknown kind.
-    #[default]
-    Patch,
-    /// An update to another minor version.
-    Minor,
-    /// Nothing, because the cluster runs the version already.
-    Nothing,
-}
-
-impl Change {
-    /// The change from a version to another one. Either may be empty, which means unknown.
-    #[must_use]
-    pub fn of(from: &str, to: &str) -> Change {
-        let minor = |version: &str| {
-            let mut parts = version.splitn(3, '.').map(str::to_owned);
-            Some((parts.next()?, parts.next()?))
-        };
-        match (minor(from), minor(to)) {
-            _ if from == to && !to.is_empty() => Change::Nothing,
-            (Some(from), Some(to)) if from != to => Change::Minor,
-            _ => Change::Patch,
-        }
-    }
-
-    /// The update that is timed; `None` for [`Change::Nothing`], whose times say nothing about updates.
-    #[must_use]
-    pub const fn update(self) -> Option<Timed> {
-        match self {
-            Change::Patch => Some(Timed::PatchUpdate),
-            Change::Minor => Some(Timed::MinorUpdate),
-            Change::Nothing => None,
-        }
+/// The update that is timed; `None` for [`VersionChange::Nothing`], whose times say nothing about updates.
+#[must_use]
+pub const fn update_of(change: VersionChange) -> Option<Timed> {
+    match change {
+        VersionChange::Patch => Some(Timed::PatchUpdate),
+        VersionChange::Minor => Some(Timed::MinorUpdate),
+        VersionChange::Nothing => None,
     }
 }
 
@@ -295,6 +264,32 @@ fn around(basis: Basis, median: Median) -> StepTimes {
         samples: median.samples(),
         basis,
         median: Some(median),
+    }
+}
+
+/// The times of a kind that a file gives.
+#[must_use]
+pub fn given(file: &FileTimes, (step, change, _): Kind) -> Option<Samples> {
+    let timed = timed_of(step, change)?;
+    match file.0[timed as usize].clone()? {
+        Entry::List(samples) => Some(samples),
+        Entry::Median(median) => Some(median.samples()),
+    }
+}
+
+/// The times of a kind in all reports of a hub. Reports do not tell the class of a cluster.
+#[must_use]
+pub fn of_hub(reports: &[Report], (step, change, _): Kind) -> Option<Samples> {
+    let timed = timed_of(step, change)?;
+    Samples::new(reports.iter().flat_map(|report| times_of(report, timed)))
+}
+
+const fn timed_of(step: Step, change: VersionChange) -> Option<Timed> {
+    match step {
+        Step::PreAction => Some(Timed::PreAction),
+        Step::Platform => update_of(change),
+        Step::Operators => Some(Timed::Operators),
+        Step::PostAction => Some(Timed::PostAction),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 
-use api::names::{CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION};
+use api::names::{CLAIM_CONTROL_PLANE_TOPOLOGY, CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION};
 use chrono::{DateTime, Datelike, Utc};
 use resolve::lists::{HubLists, ListKind, ListedPage};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -342,7 +342,12 @@ fn cluster_status(status: &Value) -> Value {
     only(
         kept.get_mut("clusterClaims"),
         "name",
-        &[CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION],
+        &[
+            CLAIM_CONTROL_PLANE_TOPOLOGY,
+            CLAIM_ID,
+            CLAIM_PRODUCT,
+            CLAIM_VERSION,
+        ],
     );
     kept
 }

@@ -6,28 +6,26 @@
 pub mod durations;
 pub mod files;
 pub mod outcome;
+pub mod plan;
+mod story;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::conditions::reason;
-use api::report::Phase;
 use chrono::{DateTime, TimeDelta, Utc};
 use resolve::snapshot::{NoPlan, PlannerInput, Snapshot};
-use rollout::forecast::{ClusterForecast, Durations, Forecast, Options, Run, Samples, end_range, forecast};
-use rollout::{Fleet, Hold, Policy, StallReason, Step, StepStatus};
-
-use crate::rehearse::durations::{Change, NOTHING_TO_CHANGE, Timed, Times};
-use crate::rehearse::outcome::{
-    Canaries, Cause, ClusterCounts, Estimate, MaxFailures, Rehearsal, Source, Start, StepDuration, Timeline,
-    Verdict,
+use rollout::forecast::{
+    Durations, Forecast, NOTHING_TO_CHANGE, Options, Run, Samples, VersionChange, end_range, forecast,
 };
-use crate::remedy::{self, Names};
+use rollout::{Fleet, Hold, Policy, Step, StepStatus};
+
+use crate::rehearse::durations::{Timed, Times, update_of};
+use crate::rehearse::outcome::{Canaries, Estimate, MaxFailures, Rehearsal, Source, StepDuration};
 
 /// What a rehearsal does not model, for users.
 pub const NOT_MODELLED: [&str; 6] = [
     "Availability, selection and other upgrades stay as they are now. A cluster that another upgrade holds does not start.",
-    "What a cluster itself refuses is not known: an update that it does not offer, a risk, an acknowledgment that it asks for.",
+    "What a cluster itself refuses is known only if it has answered to spec.preflight: an update that it does not offer, a risk, an acknowledgment that it asks for.",
     "Agents report at once, writes take no time, and the hub accepts all of them.",
     "A cluster that fails stays failed: nobody retries it.",
     "The controller runs with the defaults of --require-set-bindings, --allow-hub and --operators-grace, and serves this namespace.",
@@ -76,8 +74,7 @@ pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehear
     let held_by = input.policy.hold;
     let play = Play::new(request, input);
     let (now, policy, fleet) = (request.now, &play.policy, &play.fleet);
-    let slots = policy.max_concurrency.of(fleet.clusters.len());
-    let options = Options::for_fleet(fleet.clusters.len(), slots);
+    let options = Options::for_fleet(fleet.clusters.len());
     let played = forecast(now, policy, fleet.clone(), options, &|name, step| {
         play.run(0, name, step)
     })
@@ -92,7 +89,7 @@ pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehear
         policy,
         fleet,
         &order,
-        &|draw, name, step| play.run(draw, name, step),
+        &|draw, member, step| play.run(draw, member.name, step),
         DRAWS,
     );
     let estimate = range.map(|range| Estimate {
@@ -113,7 +110,7 @@ struct Play<'a> {
     policy: Policy,
     fleet: Fleet,
     notes: Vec<String>,
-    /// Durations by [`Change`].
+    /// Durations by [`VersionChange`].
     durations: [Durations; 3],
     /// What the draws depend on, by cluster.
     clusters: BTreeMap<Arc<str>, ClusterFacts>,
@@ -122,7 +119,7 @@ struct Play<'a> {
 /// What the draws for a cluster depend on.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClusterFacts {
-    change: Change,
+    change: VersionChange,
     /// How long each step has run.
     ages: [Option<TimeDelta>; 4],
 }
@@ -133,6 +130,7 @@ impl<'a> Play<'a> {
             mut policy,
             fleet,
             notes,
+            profiles: _,
         } = input;
         // A paused upgrade is rehearsed as if it were resumed, because the question is what happens then.
         policy.hold = None;
@@ -144,7 +142,7 @@ impl<'a> Play<'a> {
                 .filter(|version| !version.is_empty())
                 .unwrap_or(&cluster.version);
             ClusterFacts {
-                change: Change::of(from, &policy.target),
+                change: VersionChange::of(from, &policy.target),
                 ages: Step::ALL.map(|step| {
                     let work = cluster.step_work(step).ours()?;
                     let done = matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_));
@@ -156,9 +154,9 @@ impl<'a> Play<'a> {
         let clusters = clusters
             .map(|cluster| (Arc::clone(&cluster.name), facts(cluster)))
             .collect();
-        let durations = [Change::Patch, Change::Minor, Change::Nothing].map(|change| {
+        let durations = [VersionChange::Patch, VersionChange::Minor, VersionChange::Nothing].map(|change| {
             let samples = |timed| request.times.of(timed).samples.clone();
-            let (platform, failure_rate) = change.update().map_or_else(
+            let (platform, failure_rate) = update_of(change).map_or_else(
                 || (Samples::around(NOTHING_TO_CHANGE, 0.0), 0.0),
                 |update| (samples(update), request.failure_rate),
             );
@@ -222,12 +220,12 @@ impl<'a> Play<'a> {
             target: self.policy.target.to_string(),
             source: self.request.source,
             begin: self.request.now,
-            held_by: held_by.map(|hold| held_by_text(hold).to_owned()),
-            verdict: verdict(played),
+            held_by: held_by.map(|hold| story::held_by_text(hold).to_owned()),
+            verdict: story::verdict(played),
             stalled: played
                 .outlook
                 .stalled
-                .map(|stalled| stall_reason(stalled).to_owned()),
+                .map(|stalled| story::stall_reason(stalled).to_owned()),
             end: played.end,
             estimate,
             slots: played.slots,
@@ -240,10 +238,10 @@ impl<'a> Play<'a> {
                 limit,
                 exceeded_at: played.max_failures_exceeded,
             }),
-            clusters: counts(&played.clusters),
-            timeline: self.timeline(played),
-            starts: starts(played),
-            causes: self.causes(&played.clusters),
+            clusters: story::counts(&played.clusters),
+            timeline: story::timeline(self.request.now, &self.fleet, played),
+            starts: story::starts(played),
+            causes: story::causes((self.request.namespace, self.request.name), &played.clusters),
             durations: self.step_durations(),
             notes,
             not_modelled: NOT_MODELLED,
@@ -273,7 +271,7 @@ impl<'a> Play<'a> {
         let facts = |name: &Arc<str>| self.clusters.get(name).copied().unwrap_or_default();
         let starts = played.starts.iter();
         let there = starts
-            .filter(|(_, name)| facts(name).change == Change::Nothing)
+            .filter(|(_, name)| facts(name).change == VersionChange::Nothing)
             .count();
         (there > 0 && self.policy.wants(Step::Platform)).then(|| {
             format!(
@@ -286,98 +284,13 @@ impl<'a> Play<'a> {
         })
     }
 
-    fn timeline(&self, played: &Forecast) -> Vec<Timeline> {
-        let begin = self.request.now;
-        let at_first = |is: fn(Phase) -> bool| -> BTreeSet<&str> {
-            let clusters = self.fleet.clusters.iter();
-            let with =
-                clusters.filter(|cluster| cluster.record.as_ref().is_some_and(|record| is(record.phase)));
-            with.map(|cluster| &*cluster.name).collect()
-        };
-        let mut in_flight = at_first(Phase::holds_slot);
-        let mut soaking = at_first(|phase| phase.is_at_work() && !phase.holds_slot());
-        let mut hours: Vec<Timeline> = Vec::new();
-        let mut events: Vec<(DateTime<Utc>, Event, &ClusterForecast)> = Vec::new();
-        for cluster in &played.clusters {
-            events.extend(cluster.started.map(|at| (at, Event::Starts, cluster)));
-            events.extend(cluster.released.map(|at| (at, Event::Releases, cluster)));
-            events.extend(cluster.ended.map(|at| (at, Event::Ends, cluster)));
-        }
-        events.sort_by(|a, b| (a.0, a.1, &a.2.name).cmp(&(b.0, b.1, &b.2.name)));
-        let mut events = events.into_iter().peekable();
-        while events.peek().is_some() {
-            let hour = i32::try_from(hours.len()).unwrap_or(i32::MAX);
-            let mut row = Timeline {
-                from: begin + TimeDelta::hours(1) * hour,
-                started: 0,
-                completed: 0,
-                failed: 0,
-                in_flight: 0,
-                soaking: 0,
-            };
-            while let Some((_, event, cluster)) =
-                events.next_if(|(at, ..)| *at < row.from + TimeDelta::hours(1))
-            {
-                let name: &str = &cluster.name;
-                match event {
-                    Event::Starts => {
-                        row.started += 1;
-                        in_flight.insert(name);
-                    }
-                    Event::Releases => {
-                        in_flight.remove(name);
-                        soaking.insert(name);
-                    }
-                    Event::Ends => {
-                        soaking.remove(name);
-                        row.completed += usize::from(cluster.phase == Phase::Complete);
-                        row.failed += usize::from(is_failed(cluster.phase));
-                    }
-                }
-            }
-            (row.in_flight, row.soaking) = (in_flight.len(), soaking.len());
-            hours.push(row);
-        }
-        hours
-    }
-
-    /// The clusters that are not complete at the end, by phase and reason; the largest group first.
-    fn causes(&self, clusters: &[ClusterForecast]) -> Vec<Cause> {
-        let mut groups: BTreeMap<(Phase, &str), Vec<&ClusterForecast>> = BTreeMap::new();
-        for cluster in clusters.iter().filter(|cluster| cluster.phase != Phase::Complete) {
-            let reason = cluster.reason.as_str();
-            groups.entry((cluster.phase, reason)).or_default().push(cluster);
-        }
-        let mut causes: Vec<Cause> = groups
-            .into_iter()
-            .filter_map(|((phase, reason), clusters)| {
-                let example = clusters.first()?;
-                let names = Names {
-                    namespace: self.request.namespace,
-                    name: self.request.name,
-                    cluster: &example.name,
-                };
-                Some(Cause {
-                    phase,
-                    reason: reason.to_owned(),
-                    clusters: clusters.len(),
-                    example: example.name.to_string(),
-                    message: example.message.to_string(),
-                    remedy: remedy::for_cluster(reason, phase, names),
-                })
-            })
-            .collect();
-        causes.sort_by(|a, b| (b.clusters, &a.reason, a.phase).cmp(&(a.clusters, &b.reason, b.phase)));
-        causes
-    }
-
     /// The times of the steps that the upgrade has. Of the kinds of update only those that occur.
     fn step_durations(&self) -> Vec<StepDuration> {
         let has = |change| self.clusters.values().any(|facts| facts.change == change);
         let is_used = |timed: &Timed| match timed {
             Timed::PreAction => self.policy.wants(Step::PreAction),
-            Timed::PatchUpdate => self.policy.wants(Step::Platform) && has(Change::Patch),
-            Timed::MinorUpdate => self.policy.wants(Step::Platform) && has(Change::Minor),
+            Timed::PatchUpdate => self.policy.wants(Step::Platform) && has(VersionChange::Patch),
+            Timed::MinorUpdate => self.policy.wants(Step::Platform) && has(VersionChange::Minor),
             Timed::Operators => self.policy.wants(Step::Operators),
             Timed::PostAction => self.policy.wants(Step::PostAction),
         };
@@ -395,86 +308,6 @@ impl<'a> Play<'a> {
             }
         })
         .collect()
-    }
-}
-
-/// What happens to a cluster; at one time in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    Starts,
-    Releases,
-    Ends,
-}
-
-fn verdict(played: &Forecast) -> Verdict {
-    if played.outlook.complete {
-        Verdict::Completes
-    } else if played.outlook.stalled.is_some() {
-        Verdict::Stalls
-    } else {
-        Verdict::Waits
-    }
-}
-
-const fn is_failed(phase: Phase) -> bool {
-    matches!(phase, Phase::Failed | Phase::PreActionDegraded)
-}
-
-fn counts(clusters: &[ClusterForecast]) -> ClusterCounts {
-    let with = |is: fn(Phase) -> bool| clusters.iter().filter(|cluster| is(cluster.phase)).count();
-    let (complete, failed, blocked) = (
-        with(|phase| phase == Phase::Complete),
-        with(is_failed),
-        with(|phase| phase == Phase::Blocked),
-    );
-    ClusterCounts {
-        total: clusters.len(),
-        complete,
-        failed,
-        blocked,
-        waiting: clusters.len() - complete - failed - blocked,
-    }
-}
-
-fn starts(played: &Forecast) -> Vec<Start> {
-    let of = |name: &str| {
-        let found = played
-            .clusters
-            .binary_search_by(|cluster| (*cluster.name).cmp(name));
-        found.ok().map(|index| &played.clusters[index])
-    };
-    let starts = played.starts.iter();
-    starts
-        .map(|(at, name)| {
-            let cluster = of(name);
-            Start {
-                cluster: name.to_string(),
-                canary: cluster.is_some_and(|cluster| cluster.canary),
-                started_at: *at,
-                ended_at: cluster.and_then(|cluster| cluster.ended),
-                phase: cluster.map_or(Phase::Pending, |cluster| cluster.phase),
-            }
-        })
-        .collect()
-}
-
-const fn held_by_text(hold: Hold) -> &'static str {
-    match hold {
-        Hold::Paused => "Paused",
-        Hold::InvalidSpec => "InvalidSpec",
-        Hold::Restored => "Restored",
-    }
-}
-
-/// The reason of the condition Stalled.
-const fn stall_reason(stalled: StallReason) -> &'static str {
-    match stalled {
-        StallReason::Restored => reason::RESTORED,
-        StallReason::NothingSelected => reason::NOTHING_SELECTED,
-        StallReason::CanaryFailed => reason::CANARY_FAILED,
-        StallReason::MaxFailuresExceeded => reason::MAX_FAILURES_EXCEEDED,
-        StallReason::ClustersFailed => reason::CLUSTERS_FAILED,
-        StallReason::ClustersBlocked => reason::CLUSTERS_BLOCKED,
     }
 }
 

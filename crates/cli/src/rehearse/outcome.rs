@@ -209,12 +209,15 @@ pub struct StepDuration {
     pub basis: Basis,
 }
 
-fn time<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn time<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&api::time::to_rfc3339(*time))
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a reference")]
-fn optional_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn optional_time<S: Serializer>(
+    at: &Option<DateTime<Utc>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match at {
         Some(at) => time(at, serializer),
         None => serializer.serialize_none(),

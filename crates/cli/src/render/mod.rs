@@ -10,6 +10,8 @@ pub mod history;
 pub mod list;
 pub mod objects;
 pub mod orphans;
+pub mod plan;
+pub mod preflight;
 pub mod rehearse;
 pub mod status;
 pub mod tree;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::age;
 use crate::args::Output;
 use crate::paint::{Paint, Tone};
-use crate::rehearse::outcome::{Rehearsal, Source, Start, Timeline, Verdict};
+use crate::rehearse::outcome::{Cause, Rehearsal, Source, Start, Timeline, Verdict};
 use crate::remedy::{self, Names};
 use crate::render::objects::machine;
 use crate::render::phase_tone;
@@ -43,22 +43,29 @@ fn text(rehearsal: &Rehearsal, wide: bool, paint: Paint) -> String {
             let _ = write!(text, "\n{}\n{body}", paint.tone(Tone::Bold, heading));
         }
     };
-    section("Timeline:", timeline(rehearsal, paint));
-    section("Order of starts:", starts(rehearsal, wide, paint));
-    section("Not complete at the end:", causes(rehearsal, paint));
+    section("Timeline:", hours(&rehearsal.timeline, rehearsal.begin, paint));
+    section(
+        "Order of starts:",
+        order(&rehearsal.starts, rehearsal.begin, wide, paint),
+    );
+    section("Not complete at the end:", causes(&rehearsal.causes, paint));
     section("Durations:", durations(rehearsal, paint));
     section("Notes:", listed(rehearsal.notes.iter().map(String::as_str)));
     section("Not modelled:", listed(rehearsal.not_modelled));
     text
 }
 
-fn listed<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn listed<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     lines(items.into_iter().map(|item| format!("  - {}", one_line(item))))
 }
 
-/// A time, and how long after the begin it is, to the minute.
 fn at(rehearsal: &Rehearsal, time: DateTime<Utc>) -> String {
-    let after = time - rehearsal.begin;
+    moment(rehearsal.begin, time)
+}
+
+/// A time, and how long after the begin it is, to the minute.
+pub(super) fn moment(begin: DateTime<Utc>, time: DateTime<Utc>) -> String {
+    let after = time - begin;
     let (days, hours, minutes) = (after.num_days(), after.num_hours() % 24, after.num_minutes() % 60);
     let after = match (days, after.num_hours()) {
         (0, 0..8) => age::human(after),
@@ -68,7 +75,7 @@ fn at(rehearsal: &Rehearsal, time: DateTime<Utc>) -> String {
     format!("{} (after {after})", seconds(time))
 }
 
-fn seconds(time: DateTime<Utc>) -> String {
+pub(super) fn seconds(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
@@ -199,8 +206,7 @@ fn max_failures(rehearsal: &Rehearsal) -> Option<String> {
 }
 
 /// The timeline, of which several hours make one row if it is long.
-fn timeline(rehearsal: &Rehearsal, paint: Paint) -> String {
-    let hours = &rehearsal.timeline;
+pub(super) fn hours(hours: &[Timeline], begin: DateTime<Utc>, paint: Paint) -> String {
     if hours.is_empty() {
         return String::new();
     }
@@ -225,7 +231,7 @@ fn timeline(rehearsal: &Rehearsal, paint: Paint) -> String {
     for row in rows {
         table.push(vec![
             seconds(row.from).into(),
-            age::human(row.from - rehearsal.begin).into(),
+            age::human(row.from - begin).into(),
             row.started.to_string().into(),
             row.completed.to_string().into(),
             row.failed.to_string().into(),
@@ -251,8 +257,8 @@ fn sum(hours: &[Timeline]) -> Option<Timeline> {
     })
 }
 
-fn starts(rehearsal: &Rehearsal, wide: bool, paint: Paint) -> String {
-    let all = &rehearsal.starts;
+/// The order of the starts, or its beginning.
+pub(super) fn order(all: &[Start], begin: DateTime<Utc>, wide: bool, paint: Paint) -> String {
     if all.is_empty() {
         return String::new();
     }
@@ -264,11 +270,11 @@ fn starts(rehearsal: &Rehearsal, wide: bool, paint: Paint) -> String {
     let mut table = Table::new(&["CLUSTER", "STARTS", "AFTER", "ENDS AFTER", "PHASE"]);
     for start in shown {
         let mark = if start.canary { " (canary)" } else { "" };
-        let ended = start.ended_at.map(|ended| age::human(ended - rehearsal.begin));
+        let ended = start.ended_at.map(|ended| age::human(ended - begin));
         table.push(vec![
             format!("{}{mark}", start.cluster).into(),
             seconds(start.started_at).into(),
-            age::human(start.started_at - rehearsal.begin).into(),
+            age::human(start.started_at - begin).into(),
             ended.unwrap_or_else(|| "<none>".to_owned()).into(),
             Cell::toned(phase_tone(start.phase), start.phase.as_str()),
         ]);
@@ -280,9 +286,10 @@ fn starts(rehearsal: &Rehearsal, wide: bool, paint: Paint) -> String {
     text
 }
 
-fn causes(rehearsal: &Rehearsal, paint: Paint) -> String {
+/// The groups of clusters that are not complete.
+pub(super) fn causes(causes: &[Cause], paint: Paint) -> String {
     let mut text = String::new();
-    for cause in &rehearsal.causes {
+    for cause in causes {
         let phase = paint.tone(phase_tone(cause.phase), cause.phase.as_str());
         let _ = writeln!(
             text,

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use api::conditions;
+use api::estimate::UpgradeEstimate;
 use api::mcu::{ActionSummary, CauseGroup, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus};
+use api::preflight::PreflightSummary;
 use api::time::to_chrono;
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::age;
 use crate::paint::{Paint, Tone};
 use crate::remedy::{self, Names};
+use crate::render::rehearse::seconds;
 use crate::render::{phase_tone, state_tone};
 use crate::table::{Cell, Table, lines, one_line, or_none};
 use crate::upgrade::{Upgrade, changed_at};
@@ -126,6 +129,12 @@ fn counts(text: &mut String, upgrade: &Upgrade, status: &ManagedClustersUpgradeS
         field(text, "Canaries", &canary_counts(canaries, paint));
     }
     field(text, "Slots", &format!("{} in use", slots(status)));
+    if let Some(preflight) = status.preflight {
+        field(text, "Preflight", &answers(preflight, paint));
+    }
+    if let Some(estimate) = &status.estimate {
+        field(text, "ETA", &eta(estimate));
+    }
     field(text, "Failed", &alarming(clusters.failed, paint));
     field(text, "Pending", &clusters.pending.to_string());
     for (key, spec_field, summary) in [
@@ -161,6 +170,31 @@ pub(super) fn progress(counts: ClustersSummary) -> String {
         "[{}{}] {done}/{total} complete ({percent}%)",
         "#".repeat(filled),
         "-".repeat(BAR - filled)
+    )
+}
+
+/// When the upgrade ends, and what that is known from.
+fn eta(estimate: &UpgradeEstimate) -> String {
+    let time = |time| to_chrono(time).map(seconds).unwrap_or_default();
+    let samples = match estimate.samples {
+        0 => String::new(),
+        samples => format!(", {samples} samples"),
+    };
+    format!(
+        "{}, in nine of ten cases before {} (basis: {}{samples})",
+        time(&estimate.p50),
+        time(&estimate.p90),
+        one_line(&estimate.basis)
+    )
+}
+
+/// What the clusters that have not started say to the update.
+pub(super) fn answers(counts: PreflightSummary, paint: Paint) -> String {
+    format!(
+        "{} ready, {} blocked, {} unknown",
+        counts.ready,
+        alarming(counts.blocked, paint),
+        counts.unknown
     )
 }
 

@@ -6,15 +6,18 @@
 use std::fmt::Write as _;
 
 use api::conditions;
+use api::estimate::UpgradeEstimate;
 use api::mcu::CauseGroup;
 use api::report::{Outcome, Phase, ReportRow};
+use api::time::to_chrono;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::Urgency;
 
 use crate::age;
 use crate::causes;
 use crate::paint::{Paint, Tone};
-use crate::render::status::{progress, slots, target};
+use crate::render::rehearse::seconds;
+use crate::render::status::{answers, progress, slots, target};
 use crate::render::{phase_tone, state_tone};
 use crate::table::{Cell, Table, one_line};
 use crate::upgrade::{Upgrade, changed_at};
@@ -63,6 +66,12 @@ fn head(picture: Picture<'_>, now: DateTime<Utc>, paint: Paint) -> String {
         let clusters = status.clusters_summery.unwrap_or_default();
         fields.push(("Progress", progress(clusters)));
         fields.push(("Slots", slot_bar(&slots(status))));
+        if let Some(counts) = status.preflight {
+            fields.push(("Preflight", answers(counts, paint)));
+        }
+        if let Some(end) = status.estimate.as_ref().and_then(|estimate| eta(estimate, now)) {
+            fields.push(("ETA", end));
+        }
     }
     if let Some(rows) = picture.rows.filter(|rows| !rows.is_empty()) {
         fields.push(("Phases", phases(rows, paint)));
@@ -82,6 +91,14 @@ fn head(picture: Picture<'_>, now: DateTime<Utc>, paint: Paint) -> String {
         let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));
     }
     text
+}
+
+/// How long it is until the end.
+fn eta(estimate: &UpgradeEstimate, now: DateTime<Utc>) -> Option<String> {
+    let left = |time| Some(age::human((to_chrono(time)? - now).max(TimeDelta::zero())));
+    let (p50, p90) = (left(&estimate.p50)?, left(&estimate.p90)?);
+    let end = seconds(to_chrono(&estimate.p50)?);
+    Some(format!("{p50} ({end}), in nine of ten cases at most {p90}"))
 }
 
 /// One cell per slot, if there are few; `used` is a text such as `5/10`.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use chrono::TimeDelta;
+
 use crate::era::Era;
 use crate::gates::{self, ConfigMap};
 use crate::risks::{Exposure, exposures};
 use crate::types::{
-    ClusterOperatorCondition, ClusterVersion, ConditionStatus, ConditionalUpdate, FAILING, PROGRESSING,
-    RETRIEVED_UPDATES, UPGRADEABLE,
+    ClusterOperatorCondition, ClusterVersion, ConditionStatus, ConditionalUpdate, FAILING, HistoryEntry,
+    PROGRESSING, RETRIEVED_UPDATES, UPGRADEABLE,
 };
 use crate::updates::Acks;
 use crate::{upgradeable, version};
@@ -41,6 +43,19 @@ pub struct Facts {
     pub gates: Fact<Vec<Gate>>,
     /// The pools of its worker nodes.
     pub pools: Fact<Vec<WorkerPool>>,
+    /// Its past updates, the newest first, without the installation. Nothing is judged by them.
+    pub history: Fact<Vec<AppliedUpdate>>,
+}
+
+/// A past update of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedUpdate {
+    /// The version before.
+    pub from: String,
+    /// The version after.
+    pub to: String,
+    /// How long it took.
+    pub took: TimeDelta,
 }
 
 /// Conditions of a ClusterVersion. `None` means that the condition is not there.
@@ -132,6 +147,7 @@ impl Facts {
             offer: Err(why.clone()),
             gates: Err(why.clone()),
             pools: Err(why.clone()),
+            history: Err(why.clone()),
         }
     }
 
@@ -152,7 +168,36 @@ impl Facts {
             pools: Err(Missing::Unsupported(
                 "A ClusterVersion does not show the pools of the cluster".to_owned(),
             )),
+            history: Ok(AppliedUpdate::all(&object.status.history)),
         }
+    }
+}
+
+impl AppliedUpdate {
+    /// The updates between releases that were fully applied. The oldest one was installed, or was updated from a release that is not
+    /// listed any more.
+    fn all(history: &[HistoryEntry]) -> Vec<Self> {
+        let completed = history.iter().filter(|entry| entry.is_completed());
+        let times = completed.filter_map(|entry| {
+            Some((
+                entry.version.as_str(),
+                entry.completion_time? - entry.started_time?,
+            ))
+        });
+        Self::between(&times.collect::<Vec<_>>())
+    }
+
+    /// The updates between these releases, the newest first, each with the time that it took.
+    pub(super) fn between(releases: &[(&str, TimeDelta)]) -> Vec<Self> {
+        let pairs = releases.iter().zip(releases.iter().skip(1));
+        let updates = pairs.map(|((to, took), (from, _))| Self {
+            from: (*from).to_owned(),
+            to: (*to).to_owned(),
+            took: *took,
+        });
+        updates
+            .filter(|update| update.took >= TimeDelta::zero())
+            .collect()
     }
 }
 

@@ -227,6 +227,12 @@ fn is_gated(facts: &Facts, plan: &PlannedUpdate) -> bool {
     blocks_patch_updates || blocks(current, &plan.version)
 }
 
+/// True when the cluster is in another channel than the plan.
+fn changes_channel(facts: &Facts, plan: &PlannedUpdate) -> bool {
+    let channel = facts.channel.as_ref();
+    !plan.channel.is_empty() && channel.is_ok_and(|channel| *channel != plan.channel)
+}
+
 fn health(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
     let Some(health) = known(&facts.health, "the conditions of the ClusterVersion", findings) else {
         return;
@@ -245,8 +251,9 @@ fn health(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindi
         let is_ignored = reason
             .accepted_as()
             .is_some_and(|name| plan.ignore.contains(name));
-        // A request by image does not need the updates.
-        let is_needed = plan.image.is_empty() || reason != PreflightReason::UpdatesNotRetrieved;
+        // A request by image does not need the updates, and the plan does not need those of the channel that it changes.
+        let needs_updates = plan.image.is_empty() && !changes_channel(facts, plan);
+        let is_needed = needs_updates || reason != PreflightReason::UpdatesNotRetrieved;
         if is_needed && !is_ignored {
             must_be(kind, condition.as_ref(), wanted, reason, findings);
         }
@@ -323,7 +330,7 @@ fn offer(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindin
     let Some(channel) = known(&facts.channel, "the channel of the cluster", findings) else {
         return Request::AsPlanned;
     };
-    if !plan.channel.is_empty() && *channel != plan.channel {
+    if changes_channel(facts, plan) {
         findings.push(finding(
             PreflightReason::ChannelDiffers,
             format!(

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use super::facts::{Fact, Gate, Missing, Offer, OfferedRisk};
+use chrono::{DateTime, Utc};
+
+use super::facts::{AppliedUpdate, Fact, Gate, Missing, Offer, OfferedRisk};
 use crate::feedback::ReportedValue;
 use crate::version;
 
@@ -16,6 +18,12 @@ pub const OFFER: &str = "UpgradeOffer";
 pub const GATES: &str = "UpgradeGates";
 /// Condition of [`acks_rule`].
 pub const ACKS: &str = "UpgradeAcks";
+/// Condition of [`history_rule`].
+pub const HISTORY: &str = "UpgradeHistory";
+/// First line of a history.
+const HISTORY_HEAD: &str = "history/1";
+/// How many past releases a cluster tells.
+const MAX_RELEASES: usize = 9;
 /// First line of an offer.
 const OFFER_HEAD: &str = "offer/1";
 /// First line of a list of keys.
@@ -81,6 +89,25 @@ pub fn offer_rule(target: &str) -> Rule {
     );
     Rule {
         condition: OFFER,
+        message: one_line(&message),
+    }
+}
+
+/// The rule of the ClusterVersion about its past: the newest releases that were fully applied, with their times. They change only
+/// when an update ends.
+#[must_use]
+pub fn history_rule() -> Rule {
+    let newest: Vec<String> = (0..MAX_RELEASES).map(|number| format!("l[{number}]")).collect();
+    let message = format!(
+        r#"(["{HISTORY_HEAD}"]
+ + (has(object.status.history) && object.status.history != null
+    ? [object.status.history.filter(h, h.state == "Completed" && has(h.completionTime) && h.completionTime != null)
+        .map(h, h.version + " " + h.startedTime + " " + h.completionTime)].map(l, l.size() > {MAX_RELEASES} ? [{}] : l)[0]
+    : [])).join("\n")"#,
+        newest.join(", ")
+    );
+    Rule {
+        condition: HISTORY,
         message: one_line(&message),
     }
 }
@@ -175,6 +202,32 @@ pub fn read_offer(message: &str) -> Fact<Offer> {
         }
         _ => Offer::Ambiguous,
     })
+}
+
+/// Reads the message of [`history_rule`].
+///
+/// # Errors
+/// It is not a message of the rule.
+pub fn read_history(message: &str) -> Fact<Vec<AppliedUpdate>> {
+    let mut lines = message.lines();
+    if lines.next() != Some(HISTORY_HEAD) {
+        return Err(unreadable(HISTORY, message));
+    }
+    let mut releases = Vec::new();
+    for line in lines.take(MAX_RELEASES) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [release, started, completed] = words[..] else {
+            return Err(unreadable(HISTORY, message));
+        };
+        let time = |text: &str| text.parse::<DateTime<Utc>>().ok();
+        let took = time(completed)
+            .zip(time(started))
+            .map(|(completed, started)| completed - started)
+            .filter(|_| version::parse(release).is_some())
+            .ok_or_else(|| unreadable(HISTORY, message))?;
+        releases.push((release, took));
+    }
+    Ok(AppliedUpdate::between(&releases))
 }
 
 fn read_risk(line: &str) -> Option<OfferedRisk> {

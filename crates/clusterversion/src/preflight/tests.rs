@@ -25,6 +25,7 @@ fn well() -> Facts {
         }),
         offer: Ok(Offer::Recommended { image: String::new() }),
         gates: Ok(Vec::new()),
+        history: Ok(Vec::new()),
         pools: Ok(Vec::new()),
     }
 }
@@ -222,6 +223,11 @@ fn an_update_in_another_channel_is_not_judged_by_the_updates_of_this_one() {
     let mut facts = offering(Offer::NotListed);
     facts.channel = Ok("stable-4.19".to_owned());
     assert_eq!(told(&facts, &plan()), "unknown ChannelDiffers");
+    // A channel without the version that a cluster runs, or none, has no updates to retrieve.
+    let retrieved = Some(condition("RetrievedUpdates", ConditionStatus::False));
+    facts.health.as_mut().unwrap().retrieved = retrieved;
+    assert_eq!(told(&facts, &plan()), "unknown ChannelDiffers");
+    facts.health.as_mut().unwrap().retrieved = Some(condition("RetrievedUpdates", ConditionStatus::True));
     let keeping = PlannedUpdate {
         channel: String::new(),
         ..plan()

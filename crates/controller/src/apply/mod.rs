@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use api::ManagedClustersUpgradeStatus;
 use api::names::Step;
+use api::validate::SpecViolation;
 use api::views::{ManifestWork, Report, Upgrade};
 use chrono::{DateTime, Utc};
 use rollout::Attempt;
@@ -40,6 +41,8 @@ pub struct WriteJob {
 pub struct WorkParams {
     /// The spec's templates.
     pub spec: Arc<ResolvedSpec>,
+    /// The rules that the spec of the object violated when the write was planned, by its last valid one.
+    pub violations: Option<Arc<Vec<SpecViolation>>>,
     /// `namespace/name` of the upgrade.
     pub owner: Arc<str>,
     /// Cluster ID, if it is known.

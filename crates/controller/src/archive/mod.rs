@@ -203,7 +203,8 @@ impl State {
                     .last_reconcile
                     .is_some_and(|(at, _)| at + REST_BEFORE_ARCHIVE <= now)
             {
-                let idle = !index.has_works(&entry.uid);
+                let is_asking = index.probes_of(&entry.uid).next().is_some();
+                let idle = !index.has_works(&entry.uid) && !is_asking;
                 entry.archive_at_rest(idle, &index.clusters, now);
             }
         }

@@ -2,8 +2,8 @@
 //! reference documentation both use them.
 
 use super::labels::{
-    CONDITION, ClusterPhase, EventDrop, Finish, Label, REASON, ReconcileOutcome, STEP, StepEnd, UPGRADE,
-    UPGRADE_NAMESPACE, UpgradeStateLabel, WatchKind, WriteKind, WriteOutcome,
+    ANSWER, CONDITION, ClusterPhase, EventDrop, Finish, Label, QUANTILE, REASON, ReconcileOutcome, STEP,
+    StepEnd, UPGRADE, UPGRADE_NAMESPACE, UpgradeStateLabel, WatchKind, WriteKind, WriteOutcome,
 };
 
 /// Type of a series.
@@ -97,6 +97,10 @@ series! {
         "Number of clusters that may fail before no other cluster of an upgrade starts (maxFailures); absent without maxFailures";
     UPGRADE_BUDGET_USED = "mcu_upgrade_failure_budget_used", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE],
         "Clusters of an upgrade that count against maxFailures: failed and degraded ones that are no canaries";
+    UPGRADE_END = "mcu_upgrade_estimated_end_timestamp_seconds", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, QUANTILE],
+        "When the clusters of an upgrade that can move are done, as status.estimate has it, in seconds since the Unix epoch; absent while that is not known";
+    UPGRADE_PREFLIGHT = "mcu_upgrade_preflight_clusters", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, ANSWER],
+        "Clusters of an upgrade that have not started, by what they say to the update, as status.preflight has it; absent without spec.preflight";
     UPGRADES_OMITTED = "mcu_upgrades_omitted", MetricKind::Gauge, [],
         "Upgrades that are not complete and have no series of their own, because there are too many";
     CLUSTERS_FINISHED = "mcu_clusters_finished_total", MetricKind::Counter, [Finish::LABEL, REASON],

@@ -452,6 +452,28 @@ pub const CONDITION: Label = Label {
     },
 };
 
+/// How likely an estimated end is.
+pub const QUANTILE: Label = Label {
+    name: "quantile",
+    values: &[
+        ("0.5", " It is as likely to end before this time as after it."),
+        ("0.9", " It ends before this time in nine of ten cases."),
+    ],
+};
+
+/// What a cluster that has not started says to the update.
+pub const ANSWER: Label = Label {
+    name: "answer",
+    values: &[
+        ("ready", " It would take the update."),
+        (
+            "blocked",
+            " It would not take the update until somebody removes the cause.",
+        ),
+        ("unknown", " That is not known."),
+    ],
+};
+
 /// Step of a cluster.
 pub const STEP: Label = Label {
     name: "step",

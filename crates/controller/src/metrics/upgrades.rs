@@ -14,7 +14,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use rollout::{Phase, Reason};
 
 use super::catalogue::{self, MetricKind, Series};
-use super::labels::{CONDITION, ClusterPhase, REASON, UpgradeLabels, UpgradeStateLabel};
+use super::labels::{
+    ANSWER, CONDITION, ClusterPhase, Label, QUANTILE, REASON, UpgradeLabels, UpgradeStateLabel,
+};
 
 /// Largest number of upgrades that are not complete and have series. Which ones: `docs/design/observability.md`.
 pub const MAX_OPEN: usize = 200;
@@ -42,6 +44,10 @@ pub struct UpgradeSample {
     pub budget: Option<usize>,
     /// How many clusters count against that.
     pub failures: usize,
+    /// When it ends, by the values of [`QUANTILE`], in seconds since the Unix epoch. `None` if that is not known.
+    pub end: Option<[i64; 2]>,
+    /// Clusters that have not started, by the values of [`ANSWER`]. `None` if clusters are not asked.
+    pub preflight: Option<[i64; 3]>,
 }
 
 /// The snapshot.
@@ -73,6 +79,12 @@ impl Family<'_> {
         value: i64,
     ) -> fmt::Result {
         ConstGauge::new(value).encode(self.encoder.encode_family(&labels(sample, other))?)
+    }
+
+    /// Adds one value for each value of a label, or none.
+    fn add_all(&mut self, sample: &UpgradeSample, label: &Label, values: &[i64]) -> fmt::Result {
+        let mut pairs = label.values.iter().zip(values);
+        pairs.try_for_each(|((text, _), value)| self.add(sample, Some((label.name, text)), *value))
     }
 }
 
@@ -136,6 +148,18 @@ impl Collector for UpgradeSeries {
         let mut used = family(&mut encoder, &catalogue::UPGRADE_BUDGET_USED)?;
         for sample in samples.iter() {
             used.add(sample, None, super::whole(sample.failures))?;
+        }
+        let mut ends = family(&mut encoder, &catalogue::UPGRADE_END)?;
+        for sample in samples.iter() {
+            ends.add_all(sample, &QUANTILE, sample.end.as_ref().map_or(&[], |end| end))?;
+        }
+        let mut answers = family(&mut encoder, &catalogue::UPGRADE_PREFLIGHT)?;
+        for sample in samples.iter() {
+            answers.add_all(
+                sample,
+                &ANSWER,
+                sample.preflight.as_ref().map_or(&[], |counts| counts),
+            )?;
         }
         Ok(())
     }

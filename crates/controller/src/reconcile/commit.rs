@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use ahash::AHashSet;
 use api::ManagedClustersUpgradeStatus;
 use api::preflight::PreflightSummary;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -12,7 +13,7 @@ use observe::index::Index;
 use resolve::origin::{Completed, Origin};
 use rollout::check::Violation;
 use rollout::remedy::Names;
-use rollout::{Cluster, Fleet, Plan, Reason, Record, RivalHold, Selection};
+use rollout::{Cluster, Fleet, Operation, Plan, Reason, Record, RivalHold, Selection};
 
 use crate::apply::{Write, WriteJob};
 use crate::clock;
@@ -23,6 +24,7 @@ use crate::reconcile::jobs::{prepare, status_job};
 use crate::reconcile::probes;
 use crate::reconcile::request::{Checked, PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
+use crate::report::estimate::Estimated;
 use crate::report::input::{PreviousStatus, Situation, StatusInput};
 use crate::report::notable;
 use crate::report::rows::PhaseChange;
@@ -30,10 +32,13 @@ use crate::report::status;
 use crate::state::changes::concerns_planning;
 use crate::state::context::State;
 use crate::state::settings::Settings;
-use crate::state::upgrade::{UpgradeEntry, wake_conflicting};
+use crate::state::upgrade::{UpgradeEntry, Upgrades, wake_conflicting};
 
 /// When to plan again after a plan was rejected.
 const REFUSED_PLAN_RETRY: TimeDelta = TimeDelta::seconds(15);
+
+/// When to look again whether another upgrade has taken a work over.
+const NEXT_LOOK: TimeDelta = TimeDelta::seconds(1);
 
 /// The result of a pass.
 #[derive(Default)]
@@ -66,6 +71,10 @@ pub(super) fn commit(
         settings,
         ..
     } = state;
+    let taken = match &request.task {
+        Task::Plan(Checked { result: Ok(plan), .. }) => taken_elsewhere(upgrades, uid, plan),
+        _ => AHashSet::new(),
+    };
     let Some(entry) = upgrades.get_mut(uid) else {
         return CommitResult::default();
     };
@@ -78,11 +87,25 @@ pub(super) fn commit(
         },
         Task::ShowViolations => show_violations(entry, index, now),
         Task::ShowCompleted(completed) => show_completed(entry, &completed, now),
-        Task::Plan(Checked { observed, result }) => {
+        Task::Plan(Checked {
+            observed,
+            result,
+            estimated,
+        }) => {
+            let policy = &observed.wanted.policy;
+            if policy.hold.is_some() {
+                entry.estimated = None;
+            } else if observed.profiles.is_some() {
+                entry.estimated = Some((now, Arc::clone(&policy.revision)));
+            }
             record_observation(entry, &observed.observation);
             entry.last_reconcile = Some((clock::now(), clock::since(started)));
             let fleet = &observed.observation.fleet;
-            let hub = Hub { index, settings };
+            let hub = Hub {
+                index,
+                settings,
+                taken,
+            };
             match result {
                 Err(violations) => refuse(entry, &violations, now),
                 // The spec was edited meanwhile, and the entry is dirty already.
@@ -90,7 +113,7 @@ pub(super) fn commit(
                 Ok(plan) if entry.is_deleting() => {
                     commit_deletion(entry, hub, &observed.wanted, fleet, &plan, now)
                 }
-                Ok(plan) => commit_plan(entry, hub, &observed.wanted, fleet, &plan, now),
+                Ok(plan) => commit_plan(entry, hub, &observed.wanted, fleet, (&plan, estimated), now),
             }
         }
     };
@@ -126,6 +149,7 @@ pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observa
     }
     entry.notes.clone_from(&entry.selected.notes);
     entry.notes.extend(unaccounted);
+    entry.notes.extend(entry.preflights.notes(&observation.fleet));
 }
 
 /// A rejected plan changes neither writes nor status, so only an Event reports it.
@@ -158,7 +182,7 @@ fn show_violations(entry: &mut UpgradeEntry, index: &Index, now: DateTime<Utc>) 
         violations: &violations,
         plan: None,
     };
-    let events = draft_status(entry, &situation, (None, None), now);
+    let events = draft_status(entry, &situation, PlanNotes::default(), now);
     CommitResult {
         regarding: Some(regarding(entry)),
         events,
@@ -178,7 +202,7 @@ fn show_completed(entry: &mut UpgradeEntry, completed: &Completed, now: DateTime
             plan: None,
         },
     };
-    let events = draft_status(entry, &situation, (None, None), now);
+    let events = draft_status(entry, &situation, PlanNotes::default(), now);
     let mut jobs = Vec::new();
     if let Some(until) = entry.finalizer_backoff_until(now) {
         entry.wake_at = Some(until);
@@ -198,22 +222,49 @@ fn show_completed(entry: &mut UpgradeEntry, completed: &Completed, now: DateTime
 struct Hub<'a> {
     index: &'a mut Index,
     settings: &'a Settings,
+    /// Clusters on which another upgrade is creating or changing a work. It may be the one that the plan deletes.
+    taken: AHashSet<Arc<str>>,
+}
+
+/// Clusters of which a plan deletes works while another upgrade is creating or changing one there
+/// (`docs/design/rules.md#giving-way`).
+fn taken_elsewhere(upgrades: &Upgrades, uid: &str, plan: &Plan) -> AHashSet<Arc<str>> {
+    let deletions = plan.operations.iter();
+    let deletions = deletions.filter(|operation| matches!(operation, Operation::Delete { .. }));
+    let is_starting = |cluster: &&Arc<str>| {
+        let mut others = upgrades.values().filter(|other| *other.uid != *uid);
+        others.any(|other| other.running.get(*cluster).is_some_and(|writes| writes.starting))
+    };
+    deletions
+        .map(Operation::cluster)
+        .filter(is_starting)
+        .cloned()
+        .collect()
 }
 
 /// The writes of a plan. Works that are to be deleted count as being deleted from now on.
 fn prepare_writes(
     entry: &mut UpgradeEntry,
-    Hub { index, settings }: Hub<'_>,
+    Hub {
+        index,
+        settings,
+        taken,
+    }: Hub<'_>,
     wanted: &PlanRequest,
     fleet: &Fleet,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> Vec<WriteJob> {
-    let operations = plan.operations.iter();
+    let waits = |operation: &&Operation| {
+        matches!(operation, Operation::Delete { .. }) && taken.contains(operation.cluster())
+    };
+    let operations = plan.operations.iter().filter(|operation| !waits(operation));
     let mut jobs: Vec<WriteJob> = operations
         .filter_map(|operation| prepare(entry, index, operation, wanted, now))
         .collect();
-    entry.wake_at = plan.wake_at.into_iter().chain(entry.due_at(now)).min();
+    let next_look = (!taken.is_empty()).then(|| now + NEXT_LOOK);
+    let wakes = plan.wake_at.into_iter().chain(next_look);
+    entry.wake_at = wakes.chain(entry.due_at(now)).min();
     for job in &jobs {
         if let Write::Delete {
             cluster,
@@ -232,13 +283,21 @@ fn prepare_writes(
 
 fn commit_deletion(
     entry: &mut UpgradeEntry,
-    Hub { index, settings }: Hub<'_>,
+    Hub {
+        index,
+        settings,
+        taken,
+    }: Hub<'_>,
     wanted: &PlanRequest,
     fleet: &Fleet,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> CommitResult {
-    let hub = Hub { index, settings };
+    let hub = Hub {
+        index,
+        settings,
+        taken,
+    };
     let mut jobs = prepare_writes(entry, hub, wanted, fleet, plan, now);
     let is_idle = jobs.is_empty() && !probes::are_left(entry, index, settings);
     if finalizer::may_be_removed(entry, fleet, now, is_idle) {
@@ -248,7 +307,12 @@ fn commit_deletion(
     // Once the removal of the finalizer is queued, nothing more is written for this object.
     if !entry.finalizing {
         let refused = finalizer::refused_write(entry, fleet);
-        events = draft_status(entry, &Situation::Deleting(refused.as_deref()), (None, None), now);
+        events = draft_status(
+            entry,
+            &Situation::Deleting(refused.as_deref()),
+            PlanNotes::default(),
+            now,
+        );
         let due = entry.status.due(clock::now());
         jobs.extend(due.map(|status| status_job(entry, status)));
     }
@@ -266,7 +330,7 @@ fn commit_plan(
     hub: Hub<'_>,
     wanted: &PlanRequest,
     fleet: &Fleet,
-    plan: &Plan,
+    (plan, estimated): (&Plan, Estimated),
     now: DateTime<Utc>,
 ) -> CommitResult {
     let mut jobs = prepare_writes(entry, hub, wanted, fleet, plan, now);
@@ -293,7 +357,12 @@ fn commit_plan(
         .as_deref()
         .map(|token| (token, retried(token, plan)));
     let preflight = entry.preflights.summary(fleet);
-    let events = draft_status(entry, &situation, (retry, preflight), now);
+    let notes = PlanNotes {
+        retry,
+        preflight,
+        estimated,
+    };
+    let events = draft_status(entry, &situation, notes, now);
     let due = entry.status.due(instant);
     jobs.extend(due.map(|status| status_job(entry, status)));
     jobs.extend(restore::note_completion(entry, &wanted.policy, plan, now));
@@ -321,12 +390,26 @@ const fn written(jobs: &[WriteJob]) -> ReconcileOutcome {
     }
 }
 
-/// Drafts the status and returns the Events. `retry`: the token of the current retry, and how many clusters
-/// it queued again. `preflight`: what clusters say that have not started.
+/// What a plan says beside the clusters.
+#[derive(Default)]
+struct PlanNotes<'a> {
+    /// The token of the current retry, and how many clusters it queued again.
+    retry: Option<(&'a str, usize)>,
+    /// What clusters say that have not started.
+    preflight: Option<PreflightSummary>,
+    /// When the upgrade ends.
+    estimated: Estimated,
+}
+
+/// Drafts the status and returns the Events.
 fn draft_status(
     entry: &mut UpgradeEntry,
     situation: &Situation<'_>,
-    (retry, preflight): (Option<(&str, usize)>, Option<PreflightSummary>),
+    PlanNotes {
+        retry,
+        preflight,
+        estimated,
+    }: PlanNotes<'_>,
     now: DateTime<Utc>,
 ) -> Vec<(events::EventReason, String)> {
     let unknown = ManagedClustersUpgradeStatus::default();
@@ -355,6 +438,7 @@ fn draft_status(
         refused: entry.rows.refusal(),
         skew: entry.skew,
         preflight,
+        estimated,
         now,
     };
     let previous = PreviousStatus { latest, written };

@@ -27,6 +27,7 @@ pub fn policy() -> Policy {
         max_failures: None,
         min_success_time: None,
         cluster_timeout: TimeDelta::zero(),
+        action_timeout: None,
         operators_timeout: TimeDelta::zero(),
         canaries: false,
         clock_trusted: true,
@@ -135,7 +136,12 @@ pub(super) fn refused_write(entry: &UpgradeEntry, fleet: &Fleet) -> Option<Strin
     let mut refused = clusters
         .filter(|cluster| is_held(cluster))
         .filter_map(|cluster| Some((&cluster.name, entry.backoff.get(&cluster.name)?)));
-    let (name, backoff) = refused.next()?;
+    let Some((name, backoff)) = refused.next() else {
+        let (name, text) = entry.preflights.failure()?;
+        return Some(format!(
+            "The ManifestWork by which cluster {name} is asked cannot be deleted: {text}"
+        ));
+    };
     let more = match refused.count() {
         0 => String::new(),
         1 => "1 more cluster has the same problem".to_owned(),

@@ -81,6 +81,7 @@ fn write_of(
     let params = |attempt: &Attempt, started: DateTime<Utc>| {
         Some(WorkParams {
             spec: Arc::clone(wanted.spec.as_ref()?),
+            violations: wanted.violations.clone(),
             owner: Arc::clone(&entry.key),
             cluster_id: index
                 .clusters

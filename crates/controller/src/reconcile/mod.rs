@@ -30,6 +30,7 @@ pub mod storage;
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
+use rollout::{Plan, Policy};
 
 use crate::clock;
 use crate::events::Publisher;
@@ -37,6 +38,7 @@ use crate::reconcile::commit::{CommitResult, commit};
 use crate::reconcile::jobs::{report_job, status_job};
 use crate::reconcile::request::{Checked, Observed, PlanRequest, Planned};
 use crate::reconcile::resolve::resolve;
+use crate::report::estimate::{self, Estimated};
 use crate::report::notable;
 use crate::state::context::{Context, State};
 use crate::state::observed;
@@ -70,7 +72,27 @@ fn observe(state: &State, entry: &UpgradeEntry, wanted: Box<PlanRequest>, now: D
         state.settings.allow_hub,
         now,
     );
-    Observed { wanted, observation }
+    let clusters = observation.fleet.clusters.iter();
+    let profiles = is_estimate_due(entry, &wanted.policy, now).then(|| {
+        clusters
+            .map(|cluster| observe::profile::of(&state.index, &cluster.name))
+            .collect()
+    });
+    Observed {
+        wanted,
+        observation,
+        profiles,
+    }
+}
+
+/// True when the end of an upgrade is to be estimated: at first, when its spec has changed, and then from time to time.
+fn is_estimate_due(entry: &UpgradeEntry, policy: &Policy, now: DateTime<Utc>) -> bool {
+    let last = entry.estimated.as_ref();
+    policy.hold.is_none()
+        && !policy.deleting
+        && last.is_none_or(|(at, revision)| {
+            *revision != policy.revision || now >= *at + estimate::INTERVAL || now < *at
+        })
 }
 
 /// Plans what to write next, with a reason for each cluster that does not move. Pure; the context only counts.
@@ -78,12 +100,33 @@ fn plan(context: &Context, observed: Observed, now: DateTime<Utc>) -> Planned {
     let started = clock::now();
     let plan = rollout::plan(now, &observed.wanted.policy, &observed.observation.fleet);
     context.metrics.planned(clock::since(started));
-    Planned { observed, plan }
+    let estimated = estimated(&observed, &plan, now);
+    Planned {
+        observed,
+        plan,
+        estimated,
+    }
+}
+
+/// Estimates the end of the upgrade if that is due. One that is held has none.
+fn estimated(observed: &Observed, plan: &Plan, now: DateTime<Utc>) -> Estimated {
+    let (policy, fleet) = (&observed.wanted.policy, &observed.observation.fleet);
+    if !estimate::has_end(policy, plan) {
+        return Estimated::As(None);
+    }
+    let profiles = observed.profiles.as_ref();
+    profiles.map_or(Estimated::Not, |profiles| {
+        Estimated::As(estimate::estimate(now, policy, fleet, plan, profiles))
+    })
 }
 
 /// Checks the plan against the safety rules, which are stated apart from the planner. Pure; the context only counts.
 fn check(context: &Context, planned: Planned, now: DateTime<Utc>) -> Checked {
-    let Planned { observed, plan } = planned;
+    let Planned {
+        observed,
+        plan,
+        estimated,
+    } = planned;
     let wanted = &observed.wanted;
     let violations = rollout::check::check(now, &wanted.policy, &observed.observation.fleet, &plan);
     let result = if violations.is_empty() {
@@ -97,7 +140,11 @@ fn check(context: &Context, planned: Planned, now: DateTime<Utc>) -> Checked {
         );
         Err(violations)
     };
-    Checked { observed, result }
+    Checked {
+        observed,
+        result,
+        estimated,
+    }
 }
 
 /// Queues the writes and publishes the Events that commit returned.

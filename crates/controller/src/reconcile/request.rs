@@ -10,7 +10,10 @@ use observe::fleet::Observation;
 use resolve::origin::Completed;
 use resolve::spec::ResolvedSpec;
 use rollout::check::Violation;
+use rollout::forecast::Profile;
 use rollout::{Plan, Policy};
+
+use crate::report::estimate::Estimated;
 
 /// What one pass has to do. `P` is what the steps so far say about the plan: first what to plan, in the end the checked
 /// plan.
@@ -76,6 +79,8 @@ pub(super) struct Observed {
     pub wanted: Box<PlanRequest>,
     /// What was observed.
     pub observation: Observation,
+    /// What else is known of each cluster, if the end of the upgrade is to be estimated.
+    pub profiles: Option<Vec<Profile>>,
 }
 
 /// A plan to check.
@@ -84,6 +89,8 @@ pub(super) struct Planned {
     pub observed: Observed,
     /// The plan.
     pub plan: Plan,
+    /// When the upgrade ends, if it was estimated.
+    pub estimated: Estimated,
 }
 
 /// A plan after the independent check.
@@ -92,4 +99,6 @@ pub(super) struct Checked {
     pub observed: Observed,
     /// The plan if it keeps every safety rule, or the rules that it violates. Then none of it is carried out.
     pub result: Result<Plan, Vec<Violation>>,
+    /// When the upgrade ends, if it was estimated.
+    pub estimated: Estimated,
 }

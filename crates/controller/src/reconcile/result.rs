@@ -89,7 +89,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     let is_missing = |name: &&Arc<str>| entry.is_some_and(|entry| entry.missing.get(*name) == Some(&now));
     if let Some(name) = cluster.as_ref().filter(is_missing) {
         // It begins anew when it has a namespace again.
-        state.index.forget_evidence(name);
+        state.index.lose_namespace(name);
     }
     let is_settled = entry.is_some_and(|entry| entry.unsettled.len() < unsettled);
     if is_settled || entry.is_some_and(|entry| is_forbidden(entry, cluster.as_deref()) != was_forbidden) {

@@ -591,3 +591,4 @@ mod target;
 mod unsettled;
 
 mod contest;
+mod estimate;

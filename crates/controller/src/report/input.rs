@@ -8,6 +8,8 @@ use resolve::origin::Completed;
 use rollout::Plan;
 use rollout::remedy::Names;
 
+use super::estimate::Estimated;
+
 /// The input for drafting a status, in addition to the plan.
 #[derive(Clone, Debug)]
 pub struct StatusInput<'a> {
@@ -33,6 +35,8 @@ pub struct StatusInput<'a> {
     pub skew: Option<TimeDelta>,
     /// What clusters say that have not started; `None` if they are not asked.
     pub preflight: Option<PreflightSummary>,
+    /// When the upgrade ends, if this pass has estimated it.
+    pub estimated: Estimated,
     /// The current time.
     pub now: DateTime<Utc>,
 }

@@ -2,6 +2,7 @@
 
 mod causes;
 pub mod conditions;
+pub mod estimate;
 mod in_doubt;
 pub mod input;
 pub(crate) mod kept;

@@ -229,7 +229,10 @@ impl Rows {
             }
             let before = row.written.take().filter(|_| held.is_none());
             let known = match &held {
-                Some(held) => held.get(&**cluster).map(|held| Arc::new(to_record(held))),
+                Some(held) => held
+                    .get(&**cluster)
+                    .map(|held| Arc::new(to_record(held)))
+                    .map(|held| goes_back(row, &held).unwrap_or(held)),
                 None => before.clone().filter(|written| written.phase.holds_slot()),
             };
             let known = known.or_else(|| slot_below(&self.outdated, &self.shards, cluster, shard));
@@ -403,10 +406,9 @@ impl Rows {
             let entry = &mut self.shards[shard];
             entry.changed = None;
             entry.urgent = false;
-            if entry.members == 0 && !entry.exists() {
+            if entry.members == 0 && !entry.may_exist() {
                 // What the hub rejected of it does not matter any more.
                 entry.recover();
-                entry.in_doubt.clear();
                 continue;
             }
             entry.writing = true;
@@ -569,6 +571,14 @@ impl Rows {
 }
 
 /// The readable rows of a report, by cluster.
+/// The record to which a row goes back if the hub rejects its next write, if its cluster holds a slot by that one and none by the row
+/// that the hub holds: nothing may be cleaned up, or start, by a row that is about to be set back.
+fn goes_back(row: &Row, held: &Record) -> Option<Arc<Record>> {
+    let stored = row.stored.as_ref().filter(|stored| stored.phase.holds_slot())?;
+    let is_same = stored.attempt == held.attempt;
+    (is_same && !held.phase.holds_slot()).then(|| Arc::clone(stored))
+}
+
 pub(super) fn by_cluster(rows: &StoredRows) -> AHashMap<&str, &ReportRow> {
     rows.good().map(|row| (row.cluster.as_str(), row)).collect()
 }

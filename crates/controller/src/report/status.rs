@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::conditions::COMPLETE;
+use api::estimate::UpgradeEstimate;
 use api::mcu::{
     ActionSummary, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus, Truncated, UpgradeState,
 };
@@ -14,6 +15,7 @@ use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, StallReason, Urge
 
 use super::causes::{self, reason_of};
 use super::conditions;
+use super::estimate;
 use super::input::{PreviousStatus, Situation, StatusInput};
 use super::text::{self, plain};
 
@@ -101,6 +103,7 @@ fn of_plan(
         canaries: (canaries.total > 0).then(|| format!("{}/{}", canaries.complete, canaries.total)),
         phases: phases(&plan.clusters),
         preflight: input.preflight,
+        estimate: estimated(input, plan, previous),
         causes,
         progress: Some(format!(
             "{}/{}",
@@ -118,6 +121,19 @@ fn of_plan(
         observed_retry: observed.map(str::to_owned),
         conditions: conditions::of_plan(input, plan, previous),
     }
+}
+
+/// When the upgrade ends, while it has an end to be estimated.
+fn estimated(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_>) -> Option<UpgradeEstimate> {
+    let moves = plan.outlook.moving && !plan.outlook.complete && !input.paused && input.restored.is_none();
+    let shown = || {
+        estimate::shown(
+            previous.latest.estimate.as_ref(),
+            input.estimated.clone(),
+            input.now,
+        )
+    };
+    moves.then(shown).flatten()
 }
 
 /// Status of an upgrade that was complete before its object was restored, from its annotation.

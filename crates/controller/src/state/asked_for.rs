@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use resolve::spec::ResolvedSpec;
+
 use crate::apply::{Write, WriteJob};
 use crate::state::context::State;
 
@@ -10,11 +12,11 @@ impl State {
     /// author has paused, or lead to a target that is none any more. If it is still due, it is planned again.
     #[must_use]
     pub fn is_asked_for(&self, job: &WriteJob) -> bool {
-        let (cluster, planned) = match &job.write {
-            Write::Create { cluster, params, .. } | Write::Update { cluster, params, .. } => {
-                (cluster, &params.spec)
+        let (planned, violations) = match &job.write {
+            Write::Create { params, .. } | Write::Update { params, .. } => {
+                (&params.spec, params.violations.as_ref())
             }
-            Write::CreateProbe { cluster, spec, .. } => (cluster, spec),
+            Write::CreateProbe { spec, .. } => return self.is_probe_asked_for(&job.upgrade, spec),
             _ => return true,
         };
         let Some(entry) = self
@@ -24,12 +26,18 @@ impl State {
         else {
             return false;
         };
-        if let Ok(spec) = &entry.spec {
-            return Arc::ptr_eq(spec, planned);
+        match (&entry.spec, violations) {
+            (Ok(spec), _) => Arc::ptr_eq(spec, planned),
+            // Clusters in flight continue by the last valid spec, and the plan that was made after the invalid edit starts no other.
+            (Err(present), Some(known)) => Arc::ptr_eq(present, known) && entry.is_in_force(planned),
+            (Err(_), None) => false,
         }
-        // Nothing starts by an invalid spec, and clusters in flight continue by the last valid one.
-        let is_start = entry.running.get(cluster).is_some_and(|writes| writes.starting);
-        !is_start && entry.is_in_force(planned)
+    }
+
+    /// A probe starts nothing, so any plan by the spec in force may ask for it.
+    fn is_probe_asked_for(&self, upgrade: &str, planned: &Arc<ResolvedSpec>) -> bool {
+        let entry = self.upgrades.get(upgrade).filter(|entry| !entry.is_deleting());
+        entry.is_some_and(|entry| entry.is_in_force(planned))
     }
 }
 

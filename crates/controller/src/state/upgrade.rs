@@ -129,6 +129,8 @@ pub struct UpgradeEntry {
     pub dirty: bool,
     /// When the last pass started, and how long it took.
     pub last_reconcile: Option<(Instant, Duration)>,
+    /// When the end of the upgrade was estimated last, and for which revision.
+    pub estimated: Option<(DateTime<Utc>, Arc<str>)>,
     /// When to reconcile again if nothing happens before.
     pub wake_at: Option<DateTime<Utc>>,
 }
@@ -180,6 +182,7 @@ impl UpgradeEntry {
             unarchived: None,
             dirty: true,
             last_reconcile: None,
+            estimated: None,
             wake_at: None,
         })
     }
@@ -286,7 +289,7 @@ impl UpgradeEntry {
     /// True when a write is running or waits to be repeated.
     #[must_use]
     pub fn has_open_matters(&self) -> bool {
-        let idle = self.running.is_empty() && self.unsettled.is_empty();
+        let idle = self.running.is_empty() && self.unsettled.is_empty() && self.preflights.is_idle();
         let clear = self.backoff.is_empty() && self.blockers.is_empty() && self.missing.is_empty();
         !idle || !clear || self.skew.is_some()
     }
@@ -388,9 +391,11 @@ impl UpgradeEntry {
         for unsettled in self.unsettled.values_mut().flatten() {
             unsettled.given_up = unsettled.given_up.map(|at| at.min(now));
         }
-        for since in self.missing.values_mut().chain(self.left.values_mut()) {
+        for since in self.left.values_mut() {
             *since = (*since).min(now);
         }
+        // Nobody knows for how long these have been missing, so they are looked for at once.
+        self.missing.retain(|_, since| *since <= now);
     }
 
     /// Records that a work could not be created or changed. If that stays forbidden, a human must act.

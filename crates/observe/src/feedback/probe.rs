@@ -120,6 +120,9 @@ fn of_cluster_version(manifest: &ManifestStatus) -> Facts {
         channel: Ok(paths.channel.unwrap_or_default().to_owned()),
         health: Ok(health(&feedback, &paths, current)),
         offer: offer(manifest, &paths),
+        history: answer(manifest, recipe::HISTORY)
+            .unwrap_or_else(|| Err(no_rules()))
+            .and_then(recipe::read_history),
         ..Facts::missing(&Missing::Unsupported("The probe does not ask for it".to_owned()))
     }
 }

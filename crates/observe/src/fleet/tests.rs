@@ -1,5 +1,5 @@
 use api::names::{ANNOTATION_OWNER, ANNOTATION_REVISION};
-use rollout::testing::{at, record};
+use rollout::testing::{RecordBuilder, at, record};
 use rollout::{Attempt, Busy, Phase};
 
 use super::*;
@@ -412,6 +412,105 @@ fn a_work_older_than_its_cluster_is_of_an_earlier_life_unless_a_record_tells_of_
         assert_eq!(same == StepWork::Unconfirmed, is_unconfirmed, "{same:?}");
         assert_eq!(same.ours().is_none(), is_unconfirmed);
     }
+}
+
+#[test]
+fn the_end_of_a_work_that_is_older_than_its_cluster_proves_nothing_although_a_record_tells_of_its_attempt() {
+    let vanished = |registered: &str| {
+        let mut index = index(&[]);
+        let mut cluster = crate::testing::cluster("a");
+        cluster.metadata.creation_timestamp = created(registered);
+        index.cluster(&Change::Applied(cluster));
+        let mut entry = upgrade("mine", &["a"], &index);
+        let mut seen = finished("a", "mine", 5);
+        seen.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
+        index.work(&Change::Applied(seen.clone()), at(0));
+        index.answered_work(&seen, at(0));
+        seen.metadata.resource_version = Some("6".to_owned());
+        index.work(&Change::Deleted(seen), at(1));
+        entry.note("a", record(Phase::PreAction));
+        let fleet = observed(&entry, &mut index);
+        one(&fleet, "a").step_work(Step::Operators).clone()
+    };
+    let of_this_life = vanished("2026-05-28T10:00:00Z");
+    assert!(matches!(of_this_life, StepWork::Ours(_)), "{of_this_life:?}");
+    assert_eq!(vanished("2026-05-28T12:00:00Z"), StepWork::Absent);
+}
+
+#[test]
+fn a_work_that_was_there_when_its_namespace_was_being_deleted_is_of_an_earlier_life_unless_a_record_tells_of_its_attempt()
+ {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"], &index);
+    let seen = work("a", Step::Platform, "mine", 5);
+    index.work(&Change::Applied(seen.clone()), at(0));
+    index.lose_namespace("a");
+    // It was read again since.
+    index.answered_work(&seen, at(1));
+    let step = |entry: &TestUpgrade, index: &mut Index| {
+        let fleet = observed(entry, index);
+        one(&fleet, "a").step_work(Step::Platform).clone()
+    };
+    assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
+    entry.note("a", record(Phase::Partial));
+    assert!(step(&entry, &mut index).ours().is_some());
+    entry.rows.clear();
+    index.work(&Change::Deleted(seen), at(2));
+    assert_eq!(
+        step(&entry, &mut index),
+        StepWork::Absent,
+        "its end proves nothing"
+    );
+}
+
+#[test]
+fn a_row_tells_nothing_of_a_cluster_that_was_registered_since_and_has_begun_its_step_anew() {
+    let told = |registered: &str, begun: Option<&str>, row: RecordBuilder| {
+        let mut index = index(&[]);
+        let mut cluster = crate::testing::cluster("a");
+        cluster.metadata.creation_timestamp = created(registered);
+        index.cluster(&Change::Applied(cluster));
+        let mut entry = upgrade("mine", &["a"], &index);
+        if let Some(begun) = begun {
+            let mut seen = work("a", Step::Platform, "mine", 5);
+            seen.metadata.creation_timestamp = created(begun);
+            index.work(&Change::Applied(seen), at(0));
+        }
+        entry.note("a", row);
+        entry.write();
+        let fleet = observed(&entry, &mut index);
+        assert!(one(&fleet, "a").written.is_some());
+        one(&fleet, "a").record.is_some()
+    };
+    let (nine, half_past, eight) = (
+        "2026-05-28T09:00:00Z",
+        "2026-05-28T09:30:00Z",
+        "2026-05-28T08:00:00Z",
+    );
+    let complete = || record(Phase::Complete).succeeded(Stage::Platform, 0);
+    assert!(!told(nine, Some(half_past), complete()));
+    assert!(told(nine, None, complete()), "nothing has begun since");
+    assert!(told(nine, Some(eight), complete()), "it has begun before");
+    assert!(
+        told("2020-01-01T00:00:00Z", Some(half_past), complete()),
+        "it was registered before"
+    );
+    assert!(
+        told(nine, Some(half_past), complete().revision("r0")),
+        "another attempt"
+    );
+    let same = (at_text("2026-05-28T10:00:00Z") - at(0)).num_seconds();
+    let same = record(Phase::Partial).stage(Stage::Platform, same);
+    assert!(told(nine, Some(half_past), same), "it is of this registration");
+    let noon = "2026-05-28T12:00:00Z";
+    assert!(
+        told(nine, Some(noon), complete()),
+        "it may have been created again with its start"
+    );
+}
+
+fn at_text(text: &str) -> chrono::DateTime<chrono::Utc> {
+    text.parse().unwrap()
 }
 
 fn created<T: serde::de::DeserializeOwned>(at: &str) -> Option<T> {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use api::lenient::Lenient;
 use api::names::{
     CLAIM_CONTROL_PLANE_TOPOLOGY, CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, KEY_METADATA_NAME,
-    LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR, LOCAL_CLUSTER,
-    TOPOLOGY_EXTERNAL,
+    LABEL_AGENT_VERSION, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME, LABEL_OPENSHIFT_VERSION,
+    LABEL_VENDOR, LOCAL_CLUSTER, TOPOLOGY_EXTERNAL,
 };
 use api::text::visible;
 use api::time::to_chrono;
 use api::views::{ManagedCluster, condition};
 use chrono::{DateTime, Utc};
+use rollout::forecast::ClusterClass;
 use rollout::is_version;
 
 use super::intern::Pool;
@@ -48,6 +49,8 @@ pub struct ClusterView {
     pub hub: bool,
     /// The cluster's control plane is hosted on another cluster. Only a claim says so.
     pub hosted: bool,
+    /// Its size, from the claim about its control plane.
+    pub class: ClusterClass,
     /// Product from the claim or, without it, the label.
     pub product: Option<Arc<str>>,
     /// OpenShift version from the claim or, without it, the label; empty if unknown, or if that is no version.
@@ -85,6 +88,15 @@ pub enum Availability {
     Unavailable(Arc<str>),
 }
 
+/// The size of a cluster whose control plane has this topology (`infrastructure.status.controlPlaneTopology` of OpenShift).
+fn class_of(topology: Option<&str>) -> ClusterClass {
+    match topology {
+        Some("SingleReplica") => ClusterClass::SingleNode,
+        Some("HighlyAvailable" | "HighlyAvailableArbiter" | "DualReplica") => ClusterClass::MultiNode,
+        _ => ClusterClass::Unknown,
+    }
+}
+
 impl ClusterView {
     /// Reduces a ManagedCluster. `None` for an object without a name.
     pub fn new(cluster: &ManagedCluster, pool: &mut Pool) -> Option<ClusterView> {
@@ -114,6 +126,7 @@ impl ClusterView {
             Availability::Unavailable(pool.share(&visible(&text)))
         });
         let unreadable = cluster.spec.error().or_else(|| cluster.status.error());
+        let topology = status.and_then(|status| status.claim(CLAIM_CONTROL_PLANE_TOPOLOGY));
         let version = pool.share(
             fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION)
                 .filter(|claim| is_version(claim))
@@ -136,9 +149,8 @@ impl ClusterView {
                 || labels
                     .get(LABEL_LOCAL_CLUSTER)
                     .is_some_and(|value| value != "false"),
-            hosted: status
-                .and_then(|status| status.claim(CLAIM_CONTROL_PLANE_TOPOLOGY))
-                .is_some_and(|topology| topology == TOPOLOGY_EXTERNAL),
+            hosted: topology == Some(TOPOLOGY_EXTERNAL),
+            class: class_of(topology),
             product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(&visible(product))),
             last_version: Arc::clone(&version),
             version,
@@ -161,6 +173,12 @@ impl ClusterView {
         }
     }
 
+    /// True when its label says that its work agent can read objects without writing them.
+    #[must_use]
+    pub fn has_reading_agent(&self) -> bool {
+        self.label(LABEL_AGENT_VERSION).is_some_and(can_read_only)
+    }
+
     /// Value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
@@ -181,6 +199,14 @@ impl ClusterView {
         let fallback = (key == LABEL_NAME).then_some(&*self.name);
         self.label(key).or(fallback)
     }
+}
+
+/// True for versions of OCM in which work agents know the update strategy `ReadOnly`. From 2 on it is the version of another
+/// product, such as the multicluster engine, whose agents may be older.
+fn can_read_only(version: &str) -> bool {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    clusterversion::version::parse(version)
+        .is_some_and(|version| (0, 14) <= (version.major(), version.minor()) && version.major() < 2)
 }
 
 /// True for 8-4-4-4-12 hexadecimal digits.

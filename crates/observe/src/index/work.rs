@@ -23,6 +23,7 @@ const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::minutes(1);
 
 /// A ManifestWork reduced to the fields that planning uses.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a work")]
 pub struct WorkView {
     /// UID of the object.
     pub uid: Arc<str>,
@@ -54,6 +55,8 @@ pub struct WorkView {
     pub listing: u64,
     /// The cluster was registered anew, or had no namespace, since this object was seen on the hub.
     pub unconfirmed: bool,
+    /// It was there when its cluster had no namespace, or one that was being deleted. So it goes with that namespace.
+    pub is_left_over: bool,
 }
 
 /// The step of a work, by its name.
@@ -183,7 +186,15 @@ impl WorkView {
             deletion_requested: false,
             listing: 0,
             unconfirmed: false,
+            is_left_over: false,
         })
+    }
+
+    /// False when the start that it names is too long before its creation to count. A work that is created again keeps its start.
+    #[must_use]
+    pub fn tells_its_start(&self) -> bool {
+        let earliest = self.created.map(|created| created - MAX_CLOCK_DIFFERENCE);
+        earliest.is_none_or(|earliest| earliest < self.work.started)
     }
 
     /// True when it was created before its cluster was registered.
@@ -197,7 +208,7 @@ impl WorkView {
     /// True when its disappearance proves no success: we wanted it deleted, or it may be of an earlier registration of the cluster.
     #[must_use]
     pub fn tells_no_end(&self) -> bool {
-        self.deletion_requested || self.unconfirmed
+        self.deletion_requested || self.unconfirmed || self.is_left_over
     }
 
     /// Copies what only this process knows about the same object: that its deletion was requested, and since
@@ -207,6 +218,7 @@ impl WorkView {
             return;
         }
         self.unconfirmed = before.unconfirmed;
+        self.is_left_over = before.is_left_over;
         // The upgrade that takes a work over changes its version, so what was requested for the other one is refused.
         self.deletion_requested = before.deletion_requested && before.upgrade == self.upgrade;
         if self.deletion_requested {
@@ -241,6 +253,7 @@ impl WorkView {
             || self.release_image != other.release_image
             || self.cluster_version != other.cluster_version
             || self.unconfirmed != other.unconfirmed
+            || self.is_left_over != other.is_left_over
     }
 }
 

@@ -154,7 +154,7 @@ impl Index {
     /// Handles that a cluster is no longer registered, or has no namespace any more. What is kept of its deleted works is removed,
     /// because a cluster that is back begins anew. The others were probably deleted, too, although the watch has not reported it
     /// yet.
-    pub fn forget_evidence(&mut self, cluster: &str) {
+    pub(super) fn forget_evidence(&mut self, cluster: &str) {
         if let Some(by_step) = self.works.get_mut(cluster) {
             for cell in by_step.iter_mut() {
                 cell.take_if(|view| view.work.vanished);
@@ -166,6 +166,15 @@ impl Index {
             if by_step.iter().all(Option::is_none) {
                 self.works.remove(cluster);
             }
+        }
+    }
+
+    /// Handles that a cluster has no namespace any more, or one that is being deleted.
+    pub fn lose_namespace(&mut self, cluster: &str) {
+        self.forget_evidence(cluster);
+        let works = self.works.get_mut(cluster).into_iter().flatten();
+        for view in works.flatten() {
+            Arc::make_mut(view).is_left_over = true;
         }
     }
 

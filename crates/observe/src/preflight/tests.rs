@@ -28,6 +28,7 @@ fn question() -> Arc<Question> {
             ..PlannedUpdate::default()
         },
         timeout: TimeDelta::minutes(10),
+        counts_after: TimeDelta::zero(),
     })
 }
 
@@ -175,6 +176,59 @@ fn no_cluster_is_asked_whose_agent_may_crash_on_it() {
     world.asker.agents_can_read = false;
     assert!(world.due(0).is_empty());
     assert_eq!(world.reason("c1", 0), Some((true, Reason::PreflightUnsupported)));
+    world.deliver("c1", UPGRADE, "h1", None);
+    world.refresh(1);
+    assert_eq!(world.reason("c1", 1), Some((true, Reason::PreflightUnsupported)));
+    world.answers("c1", status_of_probe(), 2);
+    assert_eq!(
+        world.says("c1", 2),
+        Preflight::Ready,
+        "its answer proves that its agent can"
+    );
+}
+
+#[test]
+fn a_label_says_of_which_clusters_the_agents_are_new_enough() {
+    let labels = ["v0.14.0", "0.15.1", "v1.2.1", "v0.13.3", "2.6.3", "new", ""];
+    let names = ["c0", "c1", "c2", "c3", "c4", "c5", "c6"];
+    let mut world = world(&names);
+    world.asker.agents_can_read = false;
+    for (name, label) in names.into_iter().zip(labels) {
+        let cluster = json!({
+            "metadata": {"name": name, "resourceVersion": "1", "labels": {LABEL_AGENT_VERSION: label}},
+            "spec": {"hubAcceptsClient": true},
+        });
+        let cluster = serde_json::from_value(cluster).unwrap();
+        world.index.cluster(&Change::Applied(cluster));
+    }
+    assert_eq!(world.due(0), ["create c0", "create c1", "create c2"]);
+    assert_eq!(world.reason("c2", 0), None);
+    assert_eq!(world.reason("c4", 0), Some((true, Reason::PreflightUnsupported)));
+}
+
+#[test]
+fn answers_of_a_cluster_whose_channel_was_just_set_count_after_a_while() {
+    let mut world = world(&["c1"]);
+    let mut asked = (*question()).clone();
+    asked.counts_after = TimeDelta::seconds(120);
+    world.question = Some(Arc::new(asked));
+    world.answers("c1", without_offer(), 10);
+    assert_eq!(world.reason("c1", 10), Some((false, Reason::PreflightPending)));
+    world.answers("c1", status_of_probe(), 60);
+    assert_eq!(world.reason("c1", 60), Some((false, Reason::PreflightPending)));
+    let (_, wake) = {
+        let World {
+            preflights,
+            fleet,
+            policy,
+            asker,
+            index,
+            ..
+        } = &mut world;
+        preflights.due(fleet, policy, *asker, index, at(60))
+    };
+    assert_eq!(wake, Some(at(130)));
+    assert_eq!(world.says("c1", 130), Preflight::Ready);
 }
 
 #[test]

@@ -250,3 +250,47 @@ fn a_page_that_is_no_list_is_refused() {
     let last = ListedPage::read(r#"{"metadata":{"continue":""},"items":[]}"#).unwrap();
     assert_eq!(last.token(), None);
 }
+
+#[test]
+fn clusters_that_have_answered_that_they_would_not_take_the_update_do_not_start_and_all_others_count_as_ready()
+ {
+    let mut asked = upgrade("spring", OLD, &["c1", "c2", "c3"]);
+    asked["spec"]["preflight"] = json!({"mode": "Require"});
+    let spec: api::ManagedClustersUpgradeSpec = serde_json::from_value(asked["spec"].clone()).unwrap();
+    let target = spec.cluster_version.unwrap();
+    let probe = crate::works::probe::ProbeTemplate::new(&target, false, WorkFlags::default().spoke_rbac);
+    let answered = |cluster: &str, offer: &str| {
+        let mut work = json!({});
+        let body: Value = serde_json::from_slice(&probe.body(cluster, "u-spring", "team/spring")).unwrap();
+        work["metadata"] = body["metadata"].clone();
+        work["metadata"]["uid"] = json!(cluster);
+        work["status"] = observe::testing::status_of_probe();
+        let version = &mut work["status"]["resourceStatus"]["manifests"][0];
+        version["conditions"][2]["message"] = json!(offer);
+        version["statusFeedback"]["values"][0]["fieldValue"]["string"] = json!("4.14.9");
+        version["statusFeedback"]["values"][1]["fieldValue"]["string"] = json!("stable-4.14");
+        work
+    };
+    let works = [
+        answered("c1", "offer/1"),
+        answered("c2", "offer/1\nlisted quay.io/r@sha256:a"),
+    ];
+    let clusters = [cluster("c1"), cluster("c2"), cluster("c3")];
+    let given = Given::default()
+        .with(ListKind::Clusters, &clusters)
+        .with(ListKind::Upgrades, &[asked])
+        .with(ListKind::Works, &works);
+    let input = given.snapshot().planner_input("u-spring").unwrap();
+    assert!(input.policy.requires_preflight);
+    let answers: Vec<&Preflight> = input
+        .fleet
+        .clusters
+        .iter()
+        .map(|cluster| &cluster.preflight)
+        .collect();
+    let blocked = Preflight::Blocked {
+        reason: Reason::NotOffered,
+        message: "The cluster does not offer 4.14.12 in channel \"stable-4.14\"".into(),
+    };
+    assert_eq!(answers, [&blocked, &Preflight::Ready, &Preflight::Ready]);
+}

@@ -41,6 +41,7 @@ fn defaults_hold_when_the_strategy_is_omitted() {
     let policy = made(simple(&["c1"])).unwrap().policy;
     assert_eq!(policy.max_concurrency, Limit::Count(10));
     assert_eq!(policy.cluster_timeout, TimeDelta::hours(3));
+    assert_eq!(policy.timeout(Step::PreAction), TimeDelta::hours(3));
     assert_eq!(
         policy.operators_timeout,
         TimeDelta::minutes(20) + TimeDelta::seconds(90) + TimeDelta::seconds(30)
@@ -72,13 +73,16 @@ fn the_strategy_is_broken_down() {
     spec["paused"] = json!(true);
     spec["upgradeStrategy"] = json!({
         "maxConcurrency": "25%", "maxFailures": 2, "minSuccessTime": "1h30m", "clusterUpgradeTimeout": "90m",
-        "canaryClusters": {"clusterSelector": {"matchLabels": {"name": "c1"}}},
+        "actionTimeout": "15m", "canaryClusters": {"clusterSelector": {"matchLabels": {"name": "c1"}}},
     });
     let policy = made(spec).unwrap().policy;
     assert_eq!(policy.max_concurrency, Limit::Percent(25));
     assert_eq!(policy.max_failures, Some(Limit::Count(2)));
     assert_eq!(policy.min_success_time, Some(TimeDelta::minutes(90)));
     assert_eq!(policy.cluster_timeout, TimeDelta::minutes(90));
+    assert_eq!(policy.timeout(Step::PreAction), TimeDelta::minutes(15));
+    assert_eq!(policy.timeout(Step::PostAction), TimeDelta::minutes(15));
+    assert_eq!(policy.timeout(Step::Platform), TimeDelta::minutes(90));
     assert!(policy.canaries && policy.hold == Some(rollout::Hold::Paused));
 }
 

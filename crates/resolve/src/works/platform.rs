@@ -46,7 +46,7 @@ fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecTemplate {
             r#"{{"apiVersion":"config.openshift.io/v1","kind":"ClusterVersion","metadata":{{"name":"version"}},"spec":{{"#
         ),
         delete_option(flags.spoke_rbac, &version.admin_acks),
-        manifest_configs(&version.admin_acks),
+        manifest_configs(version),
     );
     let fields = Value::Object(request(version)).to_string();
     // `fields` is never empty; its opening brace is already in the head.
@@ -126,7 +126,19 @@ fn delete_option(rbac: SpokeRbac, acks: &[AdminAck]) -> Value {
     })
 }
 
-fn manifest_configs(acks: &[AdminAck]) -> Value {
+/// The field manager of the request. Each set of fields has one of its own, because a manager that applies fewer fields than
+/// before would take the others back: a cluster whose channel an earlier upgrade set would be left without one.
+fn field_manager(version: &ClusterVersionSpec) -> &'static str {
+    match (version.channel.is_empty(), version.upstream.is_empty()) {
+        (false, true) => "work-agent-mcu",
+        (true, true) => "work-agent-mcu-version",
+        (true, false) => "work-agent-mcu-upstream",
+        (false, false) => "work-agent-mcu-channel-upstream",
+    }
+}
+
+fn manifest_configs(version: &ClusterVersionSpec) -> Value {
+    let acks = &version.admin_acks;
     let paths: Vec<Value> = RULES
         .iter()
         .map(|(name, path)| json!({ "name": name, "path": path }))
@@ -140,7 +152,7 @@ fn manifest_configs(acks: &[AdminAck]) -> Value {
         },
         "updateStrategy": {
             "type": "ServerSideApply",
-            "serverSideApply": { "force": true, "fieldManager": "work-agent-mcu" },
+            "serverSideApply": { "force": true, "fieldManager": field_manager(version) },
         },
         "feedbackRules": [{ "type": "JSONPaths", "jsonPaths": paths }],
     })];

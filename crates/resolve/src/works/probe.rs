@@ -1,7 +1,8 @@
 //! The probe: a work that asks a cluster, before its update, what it would say to it (`docs/design/preflight.md#the-probe`).
 //!
-//! Its manifests are read and not written, except the acknowledgments that the author lists. A probe is never changed: for another target it is deleted, and another one is
-//! created, so that an answer never belongs to another question.
+//! Its manifests are read and not written, except the acknowledgments that the author lists and, if the author wants that, the
+//! channel. A probe is never changed: for another target it is deleted, and another one is created, so that an answer never belongs
+//! to another question.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +26,10 @@ pub struct ProbeTemplate {
 }
 
 impl ProbeTemplate {
-    /// Renders the probe of an update that `api::validate` has accepted.
+    /// Renders the probe of an update that `api::validate` has accepted. `set_channel`: it also sets the channel.
     #[must_use]
-    pub fn new(target: &ClusterVersionSpec, rbac: SpokeRbac) -> Self {
-        let spec = spec(target, rbac);
+    pub fn new(target: &ClusterVersionSpec, set_channel: bool, rbac: SpokeRbac) -> Self {
+        let spec = spec(target, set_channel, rbac);
         Self {
             hash: canonical::hash(&spec),
             spec,
@@ -78,8 +79,23 @@ fn read_only() -> Value {
     json!({ "type": "ReadOnly" })
 }
 
-fn spec(target: &ClusterVersionSpec, rbac: SpokeRbac) -> Value {
+/// The channel alone, with a field manager that applies nothing else, so that it takes nothing back.
+fn set_to(channel: &str) -> (Value, Value) {
+    let spec = json!({ "channel": channel });
+    let apply = json!({ "force": true, "fieldManager": "work-agent-mcu-preflight" });
+    (
+        spec,
+        json!({ "type": "ServerSideApply", "serverSideApply": apply }),
+    )
+}
+
+fn spec(target: &ClusterVersionSpec, set_channel: bool, rbac: SpokeRbac) -> Value {
     let mut readings = readings(&target.version);
+    if let Some(version) = readings.first_mut()
+        && set_channel
+    {
+        (version.manifest["spec"], version.strategy) = set_to(&target.channel);
+    }
     if let Some(acks) = readings.last_mut()
         && !target.admin_acks.is_empty()
     {
@@ -96,7 +112,7 @@ fn spec(target: &ClusterVersionSpec, rbac: SpokeRbac) -> Value {
             "selectivelyOrphans": { "orphaningRules": orphans },
         },
         "manifestConfigs": configs,
-        "workload": { "manifests": manifests.chain(role(rbac)).collect::<Vec<_>>() },
+        "workload": { "manifests": manifests.chain(role(rbac, set_channel)).collect::<Vec<_>>() },
     })
 }
 
@@ -122,7 +138,7 @@ fn readings(target: &str) -> Vec<Reading> {
         }),
         strategy: read_only(),
         paths: own.chain(recipe::paths(target)).collect(),
-        rules: vec![recipe::offer_rule(target)],
+        rules: vec![recipe::offer_rule(target), recipe::history_rule()],
     };
     vec![
         version,
@@ -164,9 +180,13 @@ impl Reading {
     }
 }
 
-/// The right to read a ClusterVersion, which an agent does not have by itself. It goes with the probe; the platform work brings
-/// more.
-fn role(rbac: SpokeRbac) -> Option<Value> {
+/// The right to read a ClusterVersion, and to change it if the channel is set, which an agent does not have by itself. It goes with
+/// the probe; the platform work brings more.
+fn role(rbac: SpokeRbac, set_channel: bool) -> Option<Value> {
+    let mut verbs = vec!["get", "list", "watch"];
+    if set_channel {
+        verbs.push("patch");
+    }
     let labels = json!({ "open-cluster-management.io/aggregate-to-work": "true" });
     (rbac != SpokeRbac::None).then(|| {
         json!({
@@ -176,7 +196,7 @@ fn role(rbac: SpokeRbac) -> Option<Value> {
             "rules": [{
                 "apiGroups": ["config.openshift.io"],
                 "resources": ["clusterversions"],
-                "verbs": ["get", "list", "watch"],
+                "verbs": verbs,
             }],
         })
     })

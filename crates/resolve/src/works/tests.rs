@@ -168,6 +168,42 @@ fn image_and_upstream_are_written_when_set_and_empty_keys_are_left_out() {
 }
 
 #[test]
+fn a_channel_that_an_earlier_upgrade_set_is_not_taken_back_by_one_that_names_none() {
+    let mut managers = std::collections::BTreeMap::new();
+    for (channel, upstream) in [
+        ("", ""),
+        ("stable-4.12", ""),
+        ("", "https://updates.example"),
+        ("fast-4.12", "https://updates.example"),
+    ] {
+        let mut spec = seed();
+        let version = spec.cluster_version.as_mut().unwrap();
+        version.channel = channel.to_owned();
+        version.upstream = upstream.to_owned();
+        let work = work(&spec, Step::Platform);
+        let fields = work["spec"]["workload"]["manifests"][0]["spec"]
+            .as_object()
+            .unwrap();
+        let fields: Vec<String> = fields.keys().cloned().collect();
+        let strategy = &work["spec"]["manifestConfigs"][0]["updateStrategy"]["serverSideApply"];
+        let manager = strategy["fieldManager"].as_str().unwrap().to_owned();
+        assert!(
+            manager.starts_with("work-agent"),
+            "the only names that agents accept: {manager}"
+        );
+        assert_eq!(
+            managers.insert(manager, fields),
+            None,
+            "each set of fields has its own"
+        );
+    }
+    assert_eq!(
+        managers["work-agent-mcu"],
+        ["channel", "clusterID", "desiredUpdate"]
+    );
+}
+
+#[test]
 fn the_architecture_is_reset_where_every_cluster_knows_that_field() {
     let architecture = |version: &str, image: &str| {
         let mut spec = seed();

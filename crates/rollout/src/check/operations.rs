@@ -282,8 +282,15 @@ impl Checker<'_> {
         } else {
             0
         });
+        // The same holds for a cluster that is retried after the platform or its operators.
+        let mut between = [Step::Platform, Step::Operators]
+            .into_iter()
+            .filter(|one| *one < step);
+        let is_updated = between.any(|one| is_proven(cluster, &state.record, one.into(), self.now));
         for earlier in &Step::ALL[..=before] {
-            let needed = self.policy.steps[earlier.index()].is_some() && earlier.index() >= reached;
+            let needed = self.policy.steps[earlier.index()].is_some()
+                && earlier.index() >= reached
+                && !(*earlier == Step::PreAction && is_updated);
             if needed && !is_proven(cluster, &state.record, (*earlier).into(), self.now) {
                 let text = format!("{step:?} before {earlier:?} succeeded");
                 self.report(ViolationKind::StepOrder, Some(cluster), text);

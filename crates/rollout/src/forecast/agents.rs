@@ -40,6 +40,12 @@ impl<'a> Agents<'a> {
         self.by_cluster.contains_key(cluster)
     }
 
+    /// When the next step of the cluster ends.
+    pub(super) fn end_of(&self, cluster: &str) -> Option<DateTime<Utc>> {
+        let steps = self.by_cluster.get(cluster)?.iter().flatten();
+        steps.map(|(at, _)| *at).min()
+    }
+
     /// Takes over a step that was under way before the forecast.
     pub(super) fn adopt(&mut self, now: DateTime<Utc>, cluster: &Arc<str>, step: Step, work: &Work) {
         let done = matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_));

@@ -56,6 +56,34 @@ impl Samples {
 }
 
 impl Samples {
+    /// Samples that are sorted already; there must be one.
+    pub(super) const fn from_sorted(sorted: Vec<TimeDelta>) -> Samples {
+        Samples(sorted)
+    }
+
+    /// The time below which this share (0 to 1) of those samples lies that are longer than `age`.
+    #[must_use]
+    pub fn quantile_after(&self, share: f64, age: TimeDelta) -> TimeDelta {
+        let ruled_out = if age > TimeDelta::zero() {
+            self.share_below(age)
+        } else {
+            0.0
+        };
+        self.quantile(ruled_out + share * (1.0 - ruled_out))
+    }
+
+    /// Standard deviation as a share of the mean.
+    #[must_use]
+    pub fn relative_deviation(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "times of a rollout in milliseconds")]
+        let times = || self.0.iter().map(|time| time.num_milliseconds() as f64);
+        #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 samples")]
+        let count = self.0.len() as f64;
+        let mean = times().sum::<f64>() / count;
+        let variance = times().map(|time| (time - mean).powi(2)).sum::<f64>() / count;
+        variance.sqrt() / mean.max(1.0)
+    }
+
     /// The share (0 to 1) of the samples, interpolated, that lies below this time.
     #[must_use]
     pub fn share_below(&self, time: TimeDelta) -> f64 {
@@ -83,7 +111,7 @@ impl Samples {
     }
 }
 
-fn scaled(time: TimeDelta, factor: f64) -> TimeDelta {
+pub(super) fn scaled(time: TimeDelta, factor: f64) -> TimeDelta {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -116,32 +144,44 @@ impl Durations {
     /// run for longer than every sample ends now.
     #[must_use]
     pub fn run_after(&self, draw: u64, cluster: &str, step: Step, age: TimeDelta) -> Run {
-        let fails = step == Step::Platform && self.share(draw, cluster, "fails") < self.failure_rate;
+        let of = (self.seed, draw);
+        let fails = step == Step::Platform && share(of, cluster, "fails") < self.failure_rate;
         let samples = &self.steps[step.index()];
-        let time = || {
-            let ruled_out = if age > TimeDelta::zero() {
-                samples.share_below(age)
-            } else {
-                0.0
-            };
-            let share = self.share(draw, cluster, step.as_str());
-            samples.quantile(ruled_out + share * (1.0 - ruled_out))
-        };
         Run {
-            takes: (!fails).then(time),
+            takes: (!fails).then(|| draw_time(samples, of, cluster, step, age)),
             fails: false,
         }
     }
+}
 
-    /// A number between 0 and 1 that depends on the arguments alone.
-    fn share(&self, draw: u64, cluster: &str, what: &str) -> f64 {
-        let start = mix(self.seed ^ mix(draw));
-        let bytes = cluster.bytes().chain([0]).chain(what.bytes());
-        let hash = bytes.fold(start, |hash, byte| mix(hash ^ u64::from(byte)));
-        #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-        let share = (hash >> 11) as f64 / (1_u64 << 53) as f64;
-        share
-    }
+/// A time that a step takes on a cluster, longer than `age`. It depends on the arguments alone; the second one is seed and draw.
+pub(super) fn draw_time(
+    samples: &Samples,
+    of: (u64, u64),
+    cluster: &str,
+    step: Step,
+    age: TimeDelta,
+) -> TimeDelta {
+    samples.quantile_after(share(of, cluster, step.as_str()), age)
+}
+
+/// A number between 0 and 1 that depends on the arguments alone.
+fn share((seed, draw): (u64, u64), cluster: &str, what: &str) -> f64 {
+    let start = mix(seed ^ mix(draw));
+    let hash = mix_text(mix_text(start, cluster), what);
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+    let share = (hash >> 11) as f64 / (1_u64 << 53) as f64;
+    share
+}
+
+/// Mixes a text in, eight bytes at a time. Its length is part of it, so texts that follow each other cannot be confused.
+fn mix_text(start: u64, text: &str) -> u64 {
+    let (words, rest) = text.as_bytes().as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let length = mix(start ^ u64::try_from(text.len()).unwrap_or(u64::MAX));
+    let words = words.iter().chain([&last]);
+    words.fold(length, |hash, word| mix(hash ^ u64::from_le_bytes(*word)))
 }
 
 /// The finalizer of splitmix64, which spreads any difference over all bits.

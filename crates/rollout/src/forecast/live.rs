@@ -5,6 +5,7 @@
 //! - Limits in percent are turned into numbers first.
 //! - A cluster that is complete, or that cannot start, leaves. A failed one lowers `maxFailures` by one when it leaves.
 //! - Of the clusters that wait, the first by name are present, as many as slots can be free.
+//! - A cluster whose step runs leaves until the step ends or its time is over. It lowers `maxConcurrency` by one until then.
 //! - Canaries stay, because the gate for the others depends on them.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +17,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::forecast::Run;
 use crate::forecast::agents::{self, Agents};
 use crate::model::{
-    Cluster, Eligibility, Fleet, Operation, Phase, Plan, Policy, Record, Selection, Step, StepWork,
+    Cluster, Eligibility, Fleet, Operation, Phase, Plan, Policy, Preflight, Record, Selection, Stage, Step,
+    StepStatus, StepWork,
 };
 
 /// Blockers that only a human removes are not tried again within a forecast.
@@ -29,6 +31,10 @@ pub(super) struct LiveFleet<'a> {
     agents: Agents<'a>,
     /// Clusters that can start and are not needed yet.
     waiting: BTreeMap<Arc<str>, Cluster>,
+    /// Clusters at work to which nothing happens before that time.
+    at_work: BTreeMap<(DateTime<Utc>, Arc<str>), Cluster>,
+    /// How many of them hold a slot.
+    slots_at_work: usize,
     /// Clusters to which nothing happens any more.
     settled: Vec<Cluster>,
     settled_failures: usize,
@@ -86,6 +92,8 @@ impl<'a> LiveFleet<'a> {
             fleet,
             agents,
             waiting: BTreeMap::new(),
+            at_work: BTreeMap::new(),
+            slots_at_work: 0,
             settled: Vec::new(),
             settled_failures: 0,
             total: 0,
@@ -129,9 +137,15 @@ impl<'a> LiveFleet<'a> {
             })
     }
 
-    /// When the next step ends.
+    /// When the next step ends, or the time of one is over.
     pub(super) fn next_event(&self) -> Option<DateTime<Utc>> {
-        self.agents.next()
+        let due = self.at_work.first_key_value().map(|((due, _), _)| *due);
+        due.into_iter().chain(self.agents.next()).min()
+    }
+
+    /// Slots that are held by clusters that are not planned for now.
+    pub(super) const fn slots_at_work(&self) -> usize {
+        self.slots_at_work
     }
 
     /// Turns limits in percent into numbers.
@@ -144,14 +158,31 @@ impl<'a> LiveFleet<'a> {
     }
 
     /// Lets every step end that ends until `now`.
-    pub(super) fn report(&mut self, now: DateTime<Utc>, target: &Arc<str>) {
+    pub(super) fn report(&mut self, now: DateTime<Utc>, policy: &mut Policy) {
         self.news.clear();
         self.released.clear();
+        self.call_back(now, policy);
         for (name, step, at, fails) in self.agents.ended(now) {
             if let Ok(index) = position(&self.fleet, &name) {
-                agents::report(&mut self.fleet.clusters[index], step, fails, target);
+                agents::report(&mut self.fleet.clusters[index], step, fails, &policy.target);
                 self.news.insert(name, at);
             }
+        }
+    }
+
+    /// Takes the clusters in again to which something happens until `now`.
+    fn call_back(&mut self, now: DateTime<Utc>, policy: &mut Policy) {
+        let before = self.fleet.clusters.len();
+        while let Some(entry) = self.at_work.first_entry().filter(|entry| entry.key().0 <= now) {
+            let cluster = entry.remove();
+            if phase(&cluster).is_some_and(Phase::holds_slot) {
+                self.slots_at_work -= 1;
+                raise(&mut policy.max_concurrency);
+            }
+            self.fleet.clusters.push(cluster);
+        }
+        if self.fleet.clusters.len() > before {
+            self.fleet.clusters.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
     }
 
@@ -217,14 +248,17 @@ impl<'a> LiveFleet<'a> {
         self.released.make_contiguous().sort_unstable();
     }
 
-    /// Takes the clusters out to which nothing happens.
-    pub(super) fn reduce(&mut self, policy: &mut Policy) {
+    /// Takes the clusters out to which nothing happens, or nothing yet.
+    pub(super) fn reduce(&mut self, now: DateTime<Utc>, policy: &mut Policy) {
         let first = !self.is_reduced;
         self.is_reduced = true;
         let all = std::mem::take(&mut self.fleet.clusters);
         for cluster in all {
             match self.fate(&cluster, policy) {
                 Fate::Settled => self.settled.push(cluster),
+                Fate::AtWork(until) if until > now && self.leave(&cluster, policy) => {
+                    self.at_work.insert((until, Arc::clone(&cluster.name)), cluster);
+                }
                 Fate::Failed if lower(&mut policy.max_failures) => {
                     self.settled_failures += 1;
                     self.settled.push(cluster);
@@ -233,20 +267,40 @@ impl<'a> LiveFleet<'a> {
                 Fate::Waits if first => {
                     self.waiting.insert(Arc::clone(&cluster.name), cluster);
                 }
-                Fate::Waits | Fate::Failed | Fate::Moves => self.fleet.clusters.push(cluster),
+                Fate::Waits | Fate::Failed | Fate::Moves | Fate::AtWork(_) => {
+                    self.fleet.clusters.push(cluster);
+                }
             }
         }
+    }
+
+    /// Lets a cluster at work leave, with its slot if it holds one. The planner knows no limit of zero, so the last slot stays.
+    fn leave(&mut self, cluster: &Cluster, policy: &mut Policy) -> bool {
+        if !phase(cluster).is_some_and(Phase::holds_slot) {
+            return true;
+        }
+        let Limit::Count(count) = &mut policy.max_concurrency else {
+            return false;
+        };
+        let is_possible = *count > 1;
+        if is_possible {
+            *count -= 1;
+            self.slots_at_work += 1;
+        }
+        is_possible
     }
 
     fn fate(&self, cluster: &Cluster, policy: &Policy) -> Fate {
         let Some(record) = cluster.record.as_deref() else {
             return Fate::Moves;
         };
-        if cluster.canary
-            || cluster.selection != Selection::In
-            || record.unreadable
-            || self.agents.is_running(&cluster.name)
-        {
+        if cluster.canary || cluster.selection != Selection::In || record.unreadable {
+            return Fate::Moves;
+        }
+        if let Some(until) = self.at_work_until(cluster, record, policy) {
+            return Fate::AtWork(until);
+        }
+        if self.agents.is_running(&cluster.name) {
             return Fate::Moves;
         }
         let current = record.attempt.revision == policy.revision;
@@ -255,9 +309,35 @@ impl<'a> LiveFleet<'a> {
             Phase::Complete if current && !kept(Step::Platform) && !kept(Step::Operators) => Fate::Settled,
             Phase::Failed | Phase::PreActionDegraded if current => Fate::Failed,
             Phase::Blocked => Fate::Settled,
-            Phase::Pending => pending(cluster, record),
+            Phase::Pending => pending(cluster, record, policy),
             _ => Fate::Moves,
         }
+    }
+
+    /// Until when the step of a cluster, or its soak, only takes its time.
+    fn at_work_until(&self, cluster: &Cluster, record: &Record, policy: &Policy) -> Option<DateTime<Utc>> {
+        if record.attempt.revision != policy.revision || policy.retry.is_some() {
+            return None;
+        }
+        let step = match record.phase {
+            Phase::PreAction => Step::PreAction,
+            Phase::Initialized | Phase::Partial => Step::Platform,
+            Phase::Operators => Step::Operators,
+            Phase::PostAction => Step::PostAction,
+            Phase::Soaking => return Some(record.stage(Stage::Soak)?.started + policy.soak()?),
+            _ => return None,
+        };
+        let work = cluster.step_work(step).ours()?;
+        let only_runs = matches!(
+            work.status,
+            StepStatus::NotYet | StepStatus::OtherVersion | StepStatus::Running
+        );
+        let stage = record
+            .stage(step.into())
+            .filter(|stage| stage.outcome.is_none())?;
+        let deadline = stage.started.min(work.started) + policy.timeout(step);
+        let end = self.agents.end_of(&cluster.name);
+        only_runs.then(|| end.map_or(deadline, |end| end.min(deadline)))
     }
 
     /// Lets as many waiting clusters in as slots can be free.
@@ -292,9 +372,12 @@ impl<'a> LiveFleet<'a> {
     /// Puts the whole fleet together again.
     pub(super) fn restore(&mut self, policy: &mut Policy) {
         self.fleet.clusters.append(&mut self.settled);
-        self.fleet
-            .clusters
-            .extend(std::mem::take(&mut self.waiting).into_values());
+        let at_work = std::mem::take(&mut self.at_work).into_values();
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        for _ in 0..std::mem::take(&mut self.slots_at_work) {
+            raise(&mut policy.max_concurrency);
+        }
+        self.fleet.clusters.extend(at_work.chain(waiting));
         self.fleet.clusters.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self.settled_failures = 0;
         policy.max_failures = self.max_failures;
@@ -307,16 +390,23 @@ enum Fate {
     Moves,
     /// It waits for a slot and for nothing else.
     Waits,
+    /// Its step or its soak takes its time until then, and nothing else happens to it.
+    AtWork(DateTime<Utc>),
     /// It failed for good.
     Failed,
     /// Nothing happens to it.
     Settled,
 }
 
-fn pending(cluster: &Cluster, record: &Record) -> Fate {
+fn pending(cluster: &Cluster, record: &Record, policy: &Policy) -> Fate {
     let has_no_work = cluster.works.iter().all(|work| *work == StepWork::Absent);
     if !has_no_work || cluster.rival.is_some() || record.refused_step.is_some() {
         return Fate::Moves;
+    }
+    // Nobody asks clusters in a forecast.
+    let must_answer = policy.requires_preflight && policy.wants(Step::Platform);
+    if must_answer && cluster.preflight != Preflight::Ready {
+        return Fate::Settled;
     }
     match cluster.eligibility {
         Eligibility::Eligible => Fate::Waits,
@@ -342,6 +432,13 @@ fn lower(limit: &mut Option<Limit>) -> bool {
             true
         }
         Some(_) => false,
+    }
+}
+
+/// Raises the limit by one.
+const fn raise(limit: &mut Limit) {
+    if let Limit::Count(count) = limit {
+        *count = count.saturating_add(1);
     }
 }
 

@@ -11,8 +11,10 @@
 
 mod agents;
 mod durations;
+mod fit;
 mod live;
 mod range;
+mod timing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +27,11 @@ use crate::model::{Counts, Fleet, Outlook, Phase, Plan, Policy, Reason, Step};
 use crate::planner::plan;
 
 pub use durations::{Durations, Samples};
-pub use range::{DrawRun, EndRange, end_range};
+pub use range::{DrawRun, EndRange, FleetMember, end_range, end_range_of_plan};
+pub use timing::{
+    Basis, ClusterClass, Kind, MIN_SAMPLES, NOTHING_TO_CHANGE, OtherTimes, PastUpdate, Profile, StepTiming,
+    Timings, VersionChange,
+};
 
 /// Largest number of plans at one time. More mean that plans keep changing, which is a defect.
 const MAX_PLANS_AT_ONCE: usize = 40;
@@ -42,28 +48,31 @@ pub struct Run {
     pub fails: bool,
 }
 
+impl Run {
+    /// A step that takes no time.
+    pub const AT_ONCE: Run = Run {
+        takes: Some(TimeDelta::zero()),
+        fails: false,
+    };
+}
+
 /// What is played.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Events of agents that are less than this apart are planned for together. Zero plans for each of them, and is
-    /// right for some hundred clusters.
+    /// Events of agents that are less than this apart are planned for together. Zero plans for each of them.
     pub resolution: TimeDelta,
     /// Plans only for clusters that can change ([`LiveFleet`]). Tests turn this off to show that it changes nothing.
     pub reduced: bool,
 }
 
 impl Options {
-    /// Options for a fleet of this size with this number of slots: exact for small fleets, otherwise so coarse that
-    /// 10,000 clusters take a few seconds.
+    /// Options for a fleet of this size: exact for some thousand clusters, otherwise so coarse that it stays fast.
     #[must_use]
-    pub fn for_fleet(clusters: usize, slots: usize) -> Options {
-        // Each cluster causes a few plans, and each plan looks at about twice as many clusters as there are slots.
-        let work = clusters.saturating_mul(slots.saturating_add(10));
-        let seconds = match work {
-            0..200_000 => 0,
-            200_000..2_000_000 => 15,
-            2_000_000..20_000_000 => 60,
-            _ => 120,
+    pub const fn for_fleet(clusters: usize) -> Options {
+        let seconds = match clusters {
+            0..5_000 => 0,
+            5_000..50_000 => 15,
+            _ => 60,
         };
         Options {
             resolution: TimeDelta::seconds(seconds),
@@ -121,6 +130,54 @@ pub struct ClusterForecast {
     pub message: Arc<str>,
 }
 
+/// Clusters that start one after the other, and for which the next wave waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wave {
+    /// True for the wave of the canaries.
+    pub canaries: bool,
+    /// Number of clusters.
+    pub clusters: usize,
+    /// When the first of them starts.
+    pub first_start: DateTime<Utc>,
+    /// When the last of them starts.
+    pub last_start: DateTime<Utc>,
+    /// When the last of them changes its phase for the last time.
+    pub end: DateTime<Utc>,
+}
+
+impl Forecast {
+    /// The canaries and the other clusters that start, each if there are any.
+    #[must_use]
+    pub fn waves(&self) -> Vec<Wave> {
+        let wave = |canaries: bool| {
+            let is_in = |cluster: &&ClusterForecast| cluster.canary == canaries;
+            let of_wave = self.clusters.iter().filter(is_in);
+            let starts = of_wave.filter_map(|cluster| Some((cluster.started?, cluster.ended)));
+            let (mut first, mut last, mut end, mut clusters) = (None, None, None, 0);
+            for (started, ended) in starts {
+                first = first.into_iter().chain([started]).min();
+                last = last.into_iter().chain([started]).max();
+                end = end.into_iter().chain([ended.unwrap_or(started)]).max();
+                clusters += 1;
+            }
+            Some(Wave {
+                canaries,
+                clusters,
+                first_start: first?,
+                last_start: last?,
+                end: end?,
+            })
+        };
+        [true, false].into_iter().filter_map(wave).collect()
+    }
+
+    /// The clusters that would never start and are not done, with the phase and the reason that they stay in.
+    pub fn never_start(&self) -> impl Iterator<Item = &ClusterForecast> {
+        let waits = |cluster: &&ClusterForecast| matches!(cluster.phase, Phase::Pending | Phase::Blocked);
+        self.clusters.iter().filter(waits)
+    }
+}
+
 /// A plan violates a safety rule, or plans keep changing. Both are defects of the planner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect(pub String);
@@ -156,7 +213,7 @@ pub fn forecast(
         .live
         .fix_limits(&mut player.policy, first.summary.clusters.total);
     if options.reduced {
-        player.live.reduce(&mut player.policy);
+        player.live.reduce(now, &mut player.policy);
     }
     let mut wake = first.wake_at;
     let mut cut_off = false;
@@ -166,10 +223,10 @@ pub fn forecast(
             break;
         }
         player.now = next;
-        player.live.report(next, &player.policy.target);
+        player.live.report(next, &mut player.policy);
         wake = player.settle()?.wake_at;
         if options.reduced {
-            player.live.reduce(&mut player.policy);
+            player.live.reduce(next, &mut player.policy);
         }
     }
     player.conclude(slots, cut_off)
@@ -260,7 +317,7 @@ impl Player<'_> {
     }
 
     fn note_gates(&mut self, plan: &Plan) {
-        self.peak = self.peak.max(plan.summary.in_flight);
+        self.peak = self.peak.max(plan.summary.in_flight + self.live.slots_at_work());
         if self.policy.canaries
             && self.canaries_complete.is_none()
             && self.live.are_canaries_complete(&self.policy)

@@ -6,12 +6,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::forecast::{Forecast, Run};
-use crate::model::{Cluster, Fleet, Limit, Phase, Policy, Record, Stage, Step, StepStatus};
+use crate::model::{
+    Cluster, Fleet, Limit, Phase, Plan, Policy, Reason, Record, Selection, Stage, Step, StepStatus,
+};
 
 /// When the rollout ends in that share of the draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct EndRange {
     pub p50: DateTime<Utc>,
     /// In 80 of 100 draws.
     pub p80: DateTime<Utc>,
+    /// In 90 of 100 draws.
+    pub p90: DateTime<Utc>,
     /// In 95 of 100 draws.
     pub p95: DateTime<Utc>,
     /// Draws in which a cluster does not start because a canary failed.
@@ -33,7 +36,16 @@ pub struct EndRange {
 }
 
 /// How a step goes on a cluster in a draw. Equal arguments must give equal results.
-pub type DrawRun<'a> = &'a dyn Fn(u64, &str, Step) -> Run;
+pub type DrawRun<'a> = &'a dyn Fn(u64, FleetMember<'_>, Step) -> Run;
+
+/// A cluster of the fleet.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetMember<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its index in the fleet.
+    pub index: usize,
+}
 
 /// Draws the end of a rollout. `forecast` gives the order of the starts, and `fleet` the clusters that were in flight at
 /// `now`. `None` if no cluster moves.
@@ -47,30 +59,50 @@ pub fn end_range(
     draws: u32,
 ) -> Option<EndRange> {
     let schedule = Schedule::new(now, policy, fleet, forecast)?;
-    let outcomes: Vec<Drawn> = (0..draws)
-        .map(|draw| schedule.draw(run, u64::from(draw)))
-        .collect();
-    let mut ends: Vec<DateTime<Utc>> = outcomes.iter().map(|outcome| outcome.end).collect();
-    ends.sort_unstable();
-    let mut exceeded = Vec::new();
-    let mut stopped_by_canary = 0;
-    for outcome in &outcomes {
-        match outcome.stop {
-            Some(Stop::Canary) => stopped_by_canary += 1,
-            Some(Stop::MaxFailures(at)) => exceeded.push(at),
-            None => {}
+    schedule.range(run, draws)
+}
+
+/// The same without a forecast. The order of the starts is that of the planner: canaries first, then by name, as far as clusters
+/// wait for nothing but a slot. This is what a controller can afford, which has a plan anyway.
+#[must_use]
+pub fn end_range_of_plan(
+    now: DateTime<Utc>,
+    policy: &Policy,
+    fleet: &Fleet,
+    plan: &Plan,
+    run: DrawRun<'_>,
+    draws: u32,
+) -> Option<EndRange> {
+    let schedule = Schedule::of_plan(now, policy, fleet, plan)?;
+    schedule.range(run, draws)
+}
+
+impl Schedule<'_> {
+    fn range(&self, run: DrawRun<'_>, draws: u32) -> Option<EndRange> {
+        let outcomes: Vec<Drawn> = (0..draws).map(|draw| self.draw(run, u64::from(draw))).collect();
+        let mut ends: Vec<DateTime<Utc>> = outcomes.iter().map(|outcome| outcome.end).collect();
+        ends.sort_unstable();
+        let mut exceeded = Vec::new();
+        let mut stopped_by_canary = 0;
+        for outcome in &outcomes {
+            match outcome.stop {
+                Some(Stop::Canary) => stopped_by_canary += 1,
+                Some(Stop::MaxFailures(at)) => exceeded.push(at),
+                None => {}
+            }
         }
+        exceeded.sort_unstable();
+        Some(EndRange {
+            p50: quantile(&ends, 50)?,
+            p80: quantile(&ends, 80)?,
+            p90: quantile(&ends, 90)?,
+            p95: quantile(&ends, 95)?,
+            stopped_by_canary,
+            stopped_by_max_failures: exceeded.len(),
+            max_failures_exceeded: quantile(&exceeded, 50),
+            draws: ends.len(),
+        })
     }
-    exceeded.sort_unstable();
-    Some(EndRange {
-        p50: quantile(&ends, 50)?,
-        p80: quantile(&ends, 80)?,
-        p95: quantile(&ends, 95)?,
-        stopped_by_canary,
-        stopped_by_max_failures: exceeded.len(),
-        max_failures_exceeded: quantile(&exceeded, 50),
-        draws: ends.len(),
-    })
 }
 
 /// The time by which that many of 100 sorted times have passed; `None` if there are none.
@@ -86,14 +118,17 @@ struct Schedule<'a> {
     slots: usize,
     max_failures: Option<usize>,
     failures: usize,
+    fleet: &'a Fleet,
     under_way: Vec<UnderWay>,
-    canaries: Vec<Arc<str>>,
-    others: Vec<Arc<str>>,
+    /// Indexes of the clusters.
+    canaries: Vec<usize>,
+    others: Vec<usize>,
 }
 
 /// A cluster that was under way when the forecast began.
 struct UnderWay {
-    name: Arc<str>,
+    /// Its index in the fleet.
+    index: usize,
     canary: bool,
     stage: Stage,
     started: DateTime<Utc>,
@@ -120,29 +155,83 @@ struct DrawnCourse {
 }
 
 impl<'a> Schedule<'a> {
-    fn new(
-        now: DateTime<Utc>,
-        policy: &'a Policy,
-        fleet: &Fleet,
-        forecast: &Forecast,
-    ) -> Option<Schedule<'a>> {
-        let total = forecast.counts.total;
-        let mut schedule = Schedule {
+    /// A schedule without clusters.
+    fn empty(now: DateTime<Utc>, policy: &'a Policy, fleet: &'a Fleet, slots: usize, total: usize) -> Self {
+        Schedule {
             now,
             policy,
-            slots: forecast.slots.max(1),
+            slots: slots.max(1),
             max_failures: policy.max_failures.map(|limit: Limit| limit.of(total)),
             failures: 0,
+            fleet,
             under_way: Vec::new(),
             canaries: Vec::new(),
             others: Vec::new(),
-        };
+        }
+    }
+
+    fn of_plan(
+        now: DateTime<Utc>,
+        policy: &'a Policy,
+        fleet: &'a Fleet,
+        plan: &Plan,
+    ) -> Option<Schedule<'a>> {
+        let (slots, total) = (plan.summary.max_concurrency, plan.summary.clusters.total);
+        let mut schedule = Schedule::empty(now, policy, fleet, slots, total);
+        // Both are sorted by name, and a plan leaves out clusters that it drops.
+        let mut states = plan.clusters.iter().peekable();
+        for (index, cluster) in fleet.clusters.iter().enumerate() {
+            let Some(state) = states.next_if(|state| state.name == cluster.name) else {
+                continue;
+            };
+            let record = &state.record;
+            let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
+            schedule.failures += usize::from(failed && !cluster.canary);
+            if record.phase.is_at_work() {
+                schedule.add_at_work(index, cluster, record, !record.unreadable);
+            } else if state.starting || waits_for_slot(cluster, record) {
+                schedule.add_start(index, cluster.canary);
+            }
+        }
+        schedule.if_anything_moves()
+    }
+
+    fn add_at_work(&mut self, index: usize, cluster: &Cluster, record: &Record, ends: bool) {
+        if ends {
+            let under_way = UnderWay::new(self.now, (index, cluster), record);
+            self.under_way.push(under_way);
+        } else if record.phase.holds_slot() {
+            // It keeps its slot until somebody acts.
+            self.slots = self.slots.saturating_sub(1);
+        }
+    }
+
+    fn add_start(&mut self, index: usize, canary: bool) {
+        if canary {
+            self.canaries.push(index);
+        } else {
+            self.others.push(index);
+        }
+    }
+
+    fn if_anything_moves(self) -> Option<Self> {
+        let moves = !self.under_way.is_empty() || !self.canaries.is_empty() || !self.others.is_empty();
+        moves.then_some(self)
+    }
+
+    fn new(
+        now: DateTime<Utc>,
+        policy: &'a Policy,
+        fleet: &'a Fleet,
+        forecast: &Forecast,
+    ) -> Option<Schedule<'a>> {
+        let mut schedule = Schedule::empty(now, policy, fleet, forecast.slots, forecast.counts.total);
         let known = |name: &str| {
             let clusters = &forecast.clusters;
             let found = clusters.binary_search_by(|cluster| (*cluster.name).cmp(name));
             found.ok().map(|index| &clusters[index])
         };
-        for cluster in &fleet.clusters {
+        for (index, cluster) in fleet.clusters.iter().enumerate() {
             let (Some(record), Some(course)) = (cluster.record.as_deref(), known(&cluster.name)) else {
                 continue;
             };
@@ -151,25 +240,18 @@ impl<'a> Schedule<'a> {
             }
             let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
             schedule.failures += usize::from(failed && !cluster.canary);
-            if !record.phase.is_at_work() {
-                continue;
-            }
-            if course.ended.is_some() {
-                schedule.under_way.push(UnderWay::new(now, cluster, record));
-            } else if record.phase.holds_slot() {
-                // It keeps its slot until somebody acts.
-                schedule.slots = schedule.slots.saturating_sub(1);
+            if record.phase.is_at_work() {
+                schedule.add_at_work(index, cluster, record, course.ended.is_some());
             }
         }
         for (_, name) in &forecast.starts {
-            if known(name).is_some_and(|cluster| cluster.canary) {
-                schedule.canaries.push(Arc::clone(name));
-            } else {
-                schedule.others.push(Arc::clone(name));
+            let found = fleet.clusters.binary_search_by(|cluster| cluster.name.cmp(name));
+            if let Ok(index) = found {
+                let canary = known(name).is_some_and(|cluster| cluster.canary);
+                schedule.add_start(index, canary);
             }
         }
-        let moves = !schedule.under_way.is_empty() || !forecast.starts.is_empty();
-        moves.then_some(schedule)
+        schedule.if_anything_moves()
     }
 
     fn draw(&self, run: DrawRun<'_>, draw: u64) -> Drawn {
@@ -181,7 +263,7 @@ impl<'a> Schedule<'a> {
             canary_failed: None,
         };
         for cluster in &self.under_way {
-            let course = self.course(run, draw, &cluster.name, (cluster.stage, cluster.started));
+            let course = self.course(run, draw, cluster.index, (cluster.stage, cluster.started));
             if cluster.stage < Stage::Soak {
                 state.slots.push(Reverse(course.released));
             }
@@ -200,9 +282,9 @@ impl<'a> Schedule<'a> {
     /// Starts the clusters one after the other until something stops them.
     fn start_all(&self, run: DrawRun<'_>, draw: u64, state: &mut DrawState) -> Result<(), Stop> {
         let gated = self.policy.canaries;
-        let canaries = self.canaries.iter().map(|name| (name, true));
-        let others = self.others.iter().map(|name| (name, false));
-        for (name, canary) in canaries.chain(others) {
+        let canaries = self.canaries.iter().map(|index| (*index, true));
+        let others = self.others.iter().map(|index| (*index, false));
+        for (index, canary) in canaries.chain(others) {
             let Some(Reverse(free)) = state.slots.pop() else {
                 return Ok(());
             };
@@ -218,7 +300,7 @@ impl<'a> Schedule<'a> {
             if let Some(at) = state.exceeded(self.max_failures, start) {
                 return Err(Stop::MaxFailures(at));
             }
-            let course = self.course(run, draw, name, (Stage::PreAction, start));
+            let course = self.course(run, draw, index, (Stage::PreAction, start));
             state.slots.push(Reverse(course.released));
             state.note(canary, &course);
         }
@@ -230,9 +312,13 @@ impl<'a> Schedule<'a> {
         &self,
         run: DrawRun<'_>,
         draw: u64,
-        name: &str,
+        index: usize,
         (from, started): (Stage, DateTime<Utc>),
     ) -> DrawnCourse {
+        let member = FleetMember {
+            name: &self.fleet.clusters[index].name,
+            index,
+        };
         let mut at = started;
         let mut released = None;
         for stage in Stage::ALL {
@@ -257,7 +343,7 @@ impl<'a> Schedule<'a> {
             }
             let limit = self.policy.timeout(step);
             let in_time = |takes: &TimeDelta| *takes <= limit && at + limit > self.now;
-            let takes = run(draw, name, step).takes.filter(in_time);
+            let takes = run(draw, member, step).takes.filter(in_time);
             at = (at + takes.unwrap_or(limit)).max(self.now);
             if takes.is_none() {
                 // The controller reads the work once more before a time limit counts, and clusters start meanwhile.
@@ -278,9 +364,9 @@ impl<'a> Schedule<'a> {
 }
 
 impl UnderWay {
-    fn new(now: DateTime<Utc>, cluster: &Cluster, record: &Record) -> UnderWay {
+    fn new(now: DateTime<Utc>, (index, cluster): (usize, &Cluster), record: &Record) -> UnderWay {
         let at = |stage, started| UnderWay {
-            name: Arc::clone(&cluster.name),
+            index,
             canary: cluster.canary,
             stage,
             started,
@@ -307,6 +393,15 @@ impl UnderWay {
             None => at(step.into(), now),
         }
     }
+}
+
+/// True when a cluster starts as soon as there is a slot for it, or the canaries are complete.
+fn waits_for_slot(cluster: &Cluster, record: &Record) -> bool {
+    let is_next = matches!(
+        record.reason,
+        Reason::WaitingForSlot | Reason::WaitingForCanaries | Reason::None | Reason::PreflightPending
+    );
+    record.phase == Phase::Pending && is_next && cluster.selection == Selection::In && cluster.rival.is_none()
 }
 
 /// What has happened so far in a draw.

@@ -66,6 +66,14 @@ fn the_other_clusters_start_when_the_canaries_have_soaked() {
     assert_eq!(starts(&forecast), ["b@0", "a@4200"]);
     assert_eq!(forecast.canaries_complete, Some(at(4200)));
     assert_eq!(forecast.end, at(8400));
+    let wave = |canaries, start, end| Wave {
+        canaries,
+        clusters: 1,
+        first_start: at(start),
+        last_start: at(start),
+        end: at(end),
+    };
+    assert_eq!(forecast.waves(), [wave(true, 0, 4200), wave(false, 4200, 8400)]);
 }
 
 #[test]
@@ -118,6 +126,8 @@ fn clusters_that_cannot_start_are_named_with_their_reason() {
     assert_eq!(course(&forecast, "rival").reason, Reason::Conflict);
     assert_eq!(course(&forecast, "silent").reason, Reason::ClusterUnavailable);
     assert_eq!(forecast.counts.complete, 1);
+    let never: Vec<&str> = forecast.never_start().map(|cluster| &*cluster.name).collect();
+    assert_eq!(never, ["blocked", "rival", "silent"]);
 }
 
 #[test]
@@ -241,7 +251,7 @@ fn the_range_agrees_with_the_forecast_of_the_same_draw() {
             &policy,
             &fleet,
             &forecast,
-            &|draw, name, step| durations.run(draw, name, step),
+            &|draw, member, step| durations.run(draw, member.name, step),
             1,
         )
         .unwrap();
@@ -268,7 +278,7 @@ fn the_range_counts_the_draws_that_exceed_max_failures() {
             &policy,
             &fleet,
             &forecast,
-            &|draw, name, step| durations.run(draw, name, step),
+            &|draw, member, step| durations.run(draw, member.name, step),
             100,
         )
         .unwrap()

@@ -40,8 +40,10 @@ pub struct Policy {
     pub max_failures: Option<Limit>,
     /// Length of the soak; `None` or zero means that there is no soak.
     pub min_success_time: Option<TimeDelta>,
-    /// Time limit of the platform step and of an action.
+    /// Time limit of the platform step, and of an action if it has none of its own.
     pub cluster_timeout: TimeDelta,
+    /// Time limit of an action.
+    pub action_timeout: Option<TimeDelta>,
     /// Time limit of the operators step: operatorsUpgradeTimeout + 90 s + the configured grace.
     pub operators_timeout: TimeDelta,
     /// True when canaries are requested, whether or not any cluster matches.
@@ -80,7 +82,8 @@ impl Policy {
     pub fn timeout(&self, step: Step) -> TimeDelta {
         match step {
             Step::Operators => self.operators_timeout,
-            Step::PreAction | Step::Platform | Step::PostAction => self.cluster_timeout,
+            Step::Platform => self.cluster_timeout,
+            Step::PreAction | Step::PostAction => self.action_timeout.unwrap_or(self.cluster_timeout),
         }
     }
 }

@@ -157,11 +157,11 @@ reasons! {
     OperatorsJobFailed,
     /// The pre-action failed.
     PreActionFailed,
-    /// The pre-action did not finish within clusterUpgradeTimeout.
+    /// The pre-action did not finish within actionTimeout, or clusterUpgradeTimeout if that is unset.
     PreActionTimeout,
     /// The post-action failed.
     PostActionFailed,
-    /// The post-action did not finish within clusterUpgradeTimeout.
+    /// The post-action did not finish within actionTimeout, or clusterUpgradeTimeout if that is unset.
     PostActionTimeout,
     /// The cluster failed or changed its version within minSuccessTime.
     RegressedInSoak,

@@ -1,8 +1,8 @@
 //! The beginning of a step: whether its work may be created now, and what blocks it.
 
-use chrono::{DateTime, Utc};
-
 use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
     Eligibility, Outcome, Phase, Preflight, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork,
@@ -12,6 +12,9 @@ use crate::planner::cluster::{ClusterEvaluator, NextStep};
 use crate::planner::downgrade::is_refused;
 use crate::planner::is_free;
 use crate::planner::wording::{UNREAD, duration};
+
+/// What was sent this long ago has been answered, if the hub is in reach.
+const ANSWERED_WITHIN: TimeDelta = TimeDelta::seconds(90);
 
 impl ClusterEvaluator<'_> {
     /// Begins a step whose work does not exist: the work is to be created once nothing blocks it.
@@ -82,6 +85,9 @@ impl ClusterEvaluator<'_> {
     /// earlier write keeps the step's own from being sent.
     pub(crate) fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
         let now = self.now;
+        if self.was_never_asked_for(step) {
+            self.forget(step.into());
+        }
         let has_begun = self.out.record.stage(step.into()).is_some();
         let is_announced = attempts::is_announced(self.cluster, &self.out.record);
         let is_asked_for = !self.leaving && is_announced && self.may_be_sent(step);
@@ -98,6 +104,26 @@ impl ClusterEvaluator<'_> {
         }
         self.wake_at(deadline);
         Some(started)
+    }
+
+    /// True when a step was to begin, but its request did not get out before the hub was out of reach: no work is there or may come, and
+    /// no row tells of its start. Its time runs from when it is asked for.
+    fn was_never_asked_for(&self, step: Step) -> bool {
+        let stage = self.out.record.stage(step.into());
+        let started = stage.map(|stage| stage.started);
+        // An edit leaves a start as it is, so the row of an earlier attempt tells of it as well.
+        let is_told = self.cluster.written.as_deref().is_some_and(|written| {
+            let told = written.stage(step.into());
+            let is_same = written.attempt == self.out.record.attempt;
+            told.is_some_and(|told| is_same || Some(told.started) == started)
+        });
+        // A row that tells of it may be on its way.
+        let is_long_ago = |started: DateTime<Utc>| started + ANSWERED_WITHIN <= self.now;
+        stage.is_some_and(|stage| stage.outcome.is_none() && is_long_ago(stage.started))
+            && !is_told
+            && matches!(self.cluster.step_work(step), StepWork::Absent)
+            && is_free(self.cluster, self.now)
+            && !self.cluster.is_in_doubt()
     }
 
     /// False while another write for the cluster is in progress, has just failed, or has an outcome that must be known first.

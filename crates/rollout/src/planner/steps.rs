@@ -17,7 +17,11 @@ impl ClusterEvaluator<'_> {
         let reached = self.reached();
         for step in [Step::PreAction, Step::Platform, Step::Operators] {
             let passed = reached.is_none_or(|reached| step < reached);
-            if passed || !self.policy.wants(step) || self.out.record.succeeded(step.into()) {
+            if passed
+                || self.is_past(step)
+                || !self.policy.wants(step)
+                || self.out.record.succeeded(step.into())
+            {
                 continue;
             }
             let Some(work) = attempts::work_of_attempt(self.cluster, &self.out.record, self.policy, step)
@@ -46,6 +50,13 @@ impl ClusterEvaluator<'_> {
         if self.soak() {
             self.post_action();
         }
+    }
+
+    /// True when a later step of the attempt has succeeded. The retry of a cluster whose post-action failed does not send it back
+    /// to a step that an edit has added since.
+    fn is_past(&self, step: Step) -> bool {
+        let mut later = [Step::Platform, Step::Operators].into_iter();
+        later.any(|later| step < later && self.out.record.succeeded(later.into()))
     }
 
     /// True when the spec changed after the cluster had left the selection. An author must not reach clusters that

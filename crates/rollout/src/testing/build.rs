@@ -34,6 +34,7 @@ pub fn policy() -> PolicyBuilder {
         max_failures: None,
         min_success_time: None,
         cluster_timeout: TimeDelta::hours(3),
+        action_timeout: None,
         operators_timeout: TimeDelta::seconds(1310),
         canaries: false,
         clock_trusted: true,
@@ -163,7 +164,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Timeouts of the platform step (and actions) and of the operators step, in seconds.
+    /// Timeouts of the platform step (and actions without one of their own) and of the operators step, in seconds.
     pub fn timeouts(mut self, cluster: i64, operators: i64) -> Self {
         self.0.cluster_timeout = TimeDelta::seconds(cluster);
         self.0.operators_timeout = TimeDelta::seconds(operators);

@@ -528,3 +528,33 @@ fn starts_while_an_earlier_creation_may_be_carried_out_yet() {
         },
     );
 }
+
+/// The hub was out of reach when the step was to begin.
+#[test]
+fn the_time_of_a_step_that_was_never_asked_for_and_of_which_no_row_tells_runs_from_when_it_is_asked_for() {
+    let told = || record(Phase::PreAction).succeeded(Stage::PreAction, 0);
+    let begun = || told().stage(Stage::Platform, 10);
+    let asked = || policy().pre_action().timeouts(60, 60);
+    let a = || fleet().cluster("a").work(Step::PreAction, work(0).succeeded());
+    let plan = planned(500, asked(), a().record(told()).draft(begun()));
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    let platform = record_of(&plan, "a").stages[Stage::Platform.index()].unwrap();
+    assert_eq!(platform.started, at(500));
+    let plan = planned(500, asked(), a().record(begun()));
+    assert_eq!(
+        stand(&plan, "a").0,
+        Phase::PreAction,
+        "its row tells of the start"
+    );
+    assert_eq!(writes(&plan), ["read a/Platform"]);
+    let before_the_edit = begun().revision("r0");
+    let plan = planned(500, asked(), a().record(before_the_edit).draft(begun()));
+    let platform = record_of(&plan, "a").stages[Stage::Platform.index()].unwrap();
+    assert_eq!(
+        platform.started,
+        at(10),
+        "the row before the edit tells of the same start"
+    );
+    let doubtful = a().record(told()).draft(begun()).unsettled(Step::Platform);
+    assert_eq!(writes(&planned(500, asked(), doubtful)), ["read a/Platform"]);
+}

@@ -207,6 +207,8 @@ fn a_cluster_that_is_gone_and_whose_row_still_says_that_it_is_queued_holds_its_s
     let plan = planned(10, asked(), gone(work(5).running()));
     assert!(stand(&plan, "a").0.holds_slot());
     assert_eq!(writes(&plan), NOTHING);
+    let plan = planned(100, asked().timeouts(60, 60), gone(work(5).running()));
+    assert!(stand(&plan, "a").0.holds_slot(), "it does not fail by its time");
     let told = record(Phase::Partial).stage(Stage::Platform, 5);
     let noted = fleet()
         .cluster("a")

@@ -1,9 +1,9 @@
 //! Retries of clusters that went on, or failed, before their rows say so.
 
 use super::violations::refused;
-use super::{planned, record_of, stand};
+use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Phase, Reason, Stage, Step};
+use crate::model::{Outcome, Phase, Reason, Stage, Step};
 use crate::testing::{FleetBuilder, PolicyBuilder, fleet, policy, record, work};
 
 fn asked() -> PolicyBuilder {
@@ -43,4 +43,20 @@ fn a_retry_waits_for_a_cluster_that_failed_before_its_row() {
     refused(Kind::RetryForgotten, 160, asked(), late(), |plan| {
         plan.retry_done = true;
     });
+}
+
+/// The spec asks for a pre-action only since the platform was updated.
+#[test]
+fn the_retry_of_a_failed_post_action_does_not_go_back_to_a_step_that_was_added_since() {
+    let asked = || policy().pre_action().post_action();
+    let failed = record(Phase::Failed)
+        .reason(Reason::PostActionFailed)
+        .succeeded(Stage::Platform, 0)
+        .done(Stage::PostAction, 10, Outcome::Failed);
+    let a = || fleet().cluster("a").record(failed.clone());
+    let plan = planned(20, asked().retry("again"), a());
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "again");
+    let queued = record_of(&plan, "a").clone();
+    let plan = planned(21, asked(), fleet().cluster("a").record(queued));
+    assert_eq!(writes(&plan), ["create a/PostAction"]);
 }

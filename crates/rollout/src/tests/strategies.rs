@@ -292,6 +292,19 @@ fn a_pre_action_that_never_ends_is_degraded_at_its_deadline() {
     assert_eq!((summary.pre_action.degraded, summary.clusters.failed), (1, 0));
 }
 
+#[test]
+fn an_action_times_out_by_its_own_limit_whatever_the_platform_may_take() {
+    let mut world = world(policy().pre_action().timeouts(600, 600), &["dev1", "dev2"]);
+    world.edit(0, |policy| policy.action_timeout = Some(TimeDelta::seconds(60)));
+    world.script("dev1", Step::PreAction, Script::silent().running(1));
+    world.script("dev2", Step::Platform, Script::silent().running(1));
+    world.run_until(200);
+    assert_eq!(world.phase(0, "dev1"), Some(Phase::PreActionDegraded));
+    assert_eq!(world.phase(0, "dev2"), Some(Phase::Partial), "{}", world.log());
+    world.run_until(700);
+    assert_eq!(world.phase(0, "dev2"), Some(Phase::Failed));
+}
+
 /// The clock of the post-action starts when its work is created.
 #[test]
 fn a_post_action_that_never_ends_fails_its_cluster() {

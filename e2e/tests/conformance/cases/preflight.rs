@@ -1,7 +1,7 @@
 //! What clusters are asked before an update (`docs/design/preflight.md`): every rule in use, on recorded objects.
 
 use anyhow::Result;
-use clusterversion::preflight::recipe::{Rule, acks_rule, gates_rule, offer_rule};
+use clusterversion::preflight::recipe::{Rule, acks_rule, gates_rule, history_rule, offer_rule};
 use clusterversion::types::read_documents;
 use repository::data;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn offers(path: &std::path::Path, name: &'static str) -> Result<Vec<Case>> {
         let rules = versions
             .enumerate()
             .map(|(number, version)| rule(number, &offer_rule(version)));
-        let rules: Vec<Value> = rules.collect();
+        let rules: Vec<Value> = rules.chain([rule(0, &history_rule())]).collect();
         let status = serde_json::to_value(object)?["status"].take();
         let read = reading(strategy(name, &json!({"type": "ReadOnly"})), &rules);
         cases.push(Case::new(name, vec![Work(work(&[named(name)], &[read]))]).on(vec![told(name, &status)]));

@@ -67,6 +67,28 @@ fn accepted_risks_and_acknowledgments_need_a_name_and_a_reason() {
 }
 
 #[test]
+fn a_channel_is_set_only_with_a_channel_and_an_answer_that_depends_on_it() {
+    let channel = json!({"channel": "stable-4.20"});
+    let set = |mode: &str| json!({"mode": mode, "setChannel": true});
+    assert!(fields(spec(&channel, &set("Require"))).is_empty());
+    assert!(fields(spec(&json!({}), &json!({"mode": "Off", "setChannel": false}))).is_empty());
+    for (version, mode) in [
+        (&channel, "Off"),
+        (&json!({}), "Report"),
+        (
+            &json!({"channel": "stable-4.20", "image": "quay.io/r@sha256:a"}),
+            "Require",
+        ),
+    ] {
+        assert_eq!(
+            fields(spec(version, &set(mode))),
+            ["spec.preflight.setChannel"],
+            "{version} {mode}"
+        );
+    }
+}
+
+#[test]
 fn settings_that_contradict_each_other_are_named() {
     let risk = json!({"acceptRisks": [{"name": "SlowDisk", "reason": "CHG1"}]});
     for off in [Value::Null, json!({}), json!({"mode": "Off"})] {

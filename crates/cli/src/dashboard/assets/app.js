@@ -33,7 +33,7 @@ const actions = new Actions(connection, (text, isError) => (isError ? showTroubl
 
 /** What is drawn from all clusters is drawn at most twice a second, and not at all while nothing changes. */
 const redraw = throttled(REDRAW_EVERY, () => {
-  drawTimeline(fleet, now());
+  drawTimeline(fleet, now(), upgrade?.estimate);
   showProgress();
   showTable();
 });
@@ -186,10 +186,19 @@ function showProgress() {
   if (started && completed) facts.push(["Took", duration(completed - started)]);
   else if (started) facts.push(["Started", `${duration(now() - started)} ago`]);
   else if (upgrade.created) facts.push(["Age", duration(now() - Date.parse(upgrade.created) / 1000)]);
+  const { estimate, preflight } = upgrade;
+  if (estimate) facts.push(["Expected end", `${until(estimate.p50)}, in 9 of 10 cases ${until(estimate.p90)}`]);
+  if (preflight) {
+    const answers = ["ready", "blocked", "unknown"].map((answer) => `${number(preflight[answer])} ${answer}`);
+    facts.push(["Preflight", answers.join(", ")]);
+  }
   replace(byId("facts"), JSON.stringify(facts), () =>
     facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
   );
 }
+
+/** How far away a time is, in words. */
+const until = (seconds) => (seconds > now() ? `within ${duration(seconds - now())}` : "any time now");
 
 function showLegend() {
   const buttons = fleet.phases.map((phase) => {

@@ -7,9 +7,9 @@ const MARGIN = { left: 44, right: 8, top: 8, bottom: 22 };
 const STEPS = 180;
 const TABLE_STEPS = 12;
 
-/** Draws the timeline of these clusters, up to a time in seconds. */
-export function drawTimeline(fleet, until) {
-  const series = seriesOf(fleet, until);
+/** Draws the timeline of these clusters up to now, and beside it when the upgrade is expected to end. Times are in seconds. */
+export function drawTimeline(fleet, now, estimate) {
+  const series = seriesOf(fleet, now, estimate);
   const target = byId("timeline");
   if (!series) {
     replace(target, "none", () => [element("p", { class: "quiet" }, "No cluster has started yet.")]);
@@ -17,12 +17,12 @@ export function drawTimeline(fleet, until) {
     return;
   }
   target.shownKey = "drawn";
-  target.replaceChildren(drawing(series, Math.max(320, target.clientWidth)), key());
+  target.replaceChildren(drawing(series, Math.max(320, target.clientWidth)), key(), ...forecast(series));
   byId("timeline-rows").replaceChildren(...rows(series));
 }
 
 /** Sorted times of starts and ends; null if nothing has started. */
-function seriesOf(fleet, now) {
+function seriesOf(fleet, now, estimate) {
   const [starts, complete, failed] = [[], [], []];
   const failedPhase = fleet.phases.indexOf("Failed");
   for (const tile of fleet.tiles) {
@@ -37,8 +37,9 @@ function seriesOf(fleet, now) {
   const isOver = starts.length === fleet.tiles.length && complete.length + failed.length === starts.length;
   const last = Math.max(starts.at(-1), complete.at(-1) ?? 0, failed.at(-1) ?? 0);
   const from = starts[0];
-  const to = Math.max(from + 60, isOver ? last : Math.max(now, last));
-  return { starts, complete, failed, from, to, total: fleet.tiles.length };
+  const until = Math.max(from + 60, isOver ? last : Math.max(now, last));
+  const expected = !isOver && estimate && estimate.p90 > until ? estimate : null;
+  return { starts, complete, failed, from, until, to: expected?.p90 ?? until, expected, total: fleet.tiles.length };
 }
 
 /** How many of the sorted times are not later than a time. */
@@ -52,10 +53,10 @@ function countUntil(times, limit) {
   return low;
 }
 
-const at = ({ from, to }, step, steps) => from + ((to - from) * step) / steps;
+const at = (from, to, step, steps) => from + ((to - from) * step) / steps;
 
 function drawing(series, width) {
-  const { starts, complete, failed, from, to, total } = series;
+  const { starts, complete, failed, from, until, to, expected, total } = series;
   const [left, right] = [MARGIN.left, width - MARGIN.right];
   const [top, bottom] = [MARGIN.top, HEIGHT - MARGIN.bottom];
   const x = (seconds) => left + ((right - left) * (seconds - from)) / (to - from);
@@ -63,16 +64,17 @@ function drawing(series, width) {
   const area = (count) => {
     let path = `M${left},${bottom}`;
     for (let step = 0; step <= STEPS; step += 1) {
-      const seconds = at(series, step, STEPS);
+      const seconds = at(from, until, step, STEPS);
       path += `L${x(seconds).toFixed(1)},${y(count(seconds)).toFixed(1)}`;
     }
-    return `${path}L${right},${bottom}Z`;
+    return `${path}L${x(until).toFixed(1)},${bottom}Z`;
   };
   const failures = (seconds) => countUntil(failed, seconds);
   const ends = (seconds) => failures(seconds) + countUntil(complete, seconds);
   const label =
     `${number(starts.length)} of ${number(total)} clusters have started, ${number(complete.length)} are complete and ` +
-    `${number(failed.length)} failed, from ${time(from)} to ${time(to)}`;
+    `${number(failed.length)} failed, from ${time(from)} to ${time(until)}` +
+    (expected ? `; expected to end ${expectation(expected)}` : "");
   const svg = shape("svg", { class: "timeline", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
   svg.append(
     shape("path", { class: "started Partial", d: area((seconds) => countUntil(starts, seconds)) }),
@@ -83,12 +85,22 @@ function drawing(series, width) {
     shape("text", { x: left - 6, y: bottom, "text-anchor": "end" }, "0"),
   );
   for (let step = 0; step <= 4; step += 1) {
-    const seconds = at(series, step, 4);
+    const seconds = at(from, to, step, 4);
     const anchor = ["start", "middle", "middle", "middle", "end"][step];
     svg.append(shape("text", { x: x(seconds), y: HEIGHT - 6, "text-anchor": anchor }, time(seconds, to - from)));
   }
+  if (expected) {
+    const early = x(Math.max(expected.p50, until));
+    const width = Math.max(2, right - early);
+    svg.append(
+      shape("rect", { class: "expected", x: right - width, y: top, width, height: bottom - top }),
+      shape("text", { x: right - 4, y: top + 10, "text-anchor": "end" }, "expected end"),
+    );
+  }
   return svg;
 }
+
+const expectation = ({ p50, p90 }) => `around ${time(p50)}, in nine of ten cases before ${time(p90)}`;
 
 function key() {
   const entries = [["Partial", "started"], ["Complete", "complete"], ["Failed", "failed"]];
@@ -96,11 +108,15 @@ function key() {
   return element("p", { class: "key", "aria-hidden": "true" }, ...spans);
 }
 
+function forecast({ expected }) {
+  return expected ? [element("p", { class: "quiet" }, `Expected to end ${expectation(expected)}.`)] : [];
+}
+
 function rows(series) {
-  const { starts, complete, failed, from, to } = series;
+  const { starts, complete, failed, from, until: end } = series;
   return Array.from({ length: TABLE_STEPS }, (_, step) => {
-    const until = at(series, step + 1, TABLE_STEPS);
+    const until = at(from, end, step + 1, TABLE_STEPS);
     const cells = [starts, complete, failed].map((times) => element("td", {}, number(countUntil(times, until))));
-    return element("tr", {}, element("th", { scope: "row" }, time(until, to - from)), ...cells);
+    return element("tr", {}, element("th", { scope: "row" }, time(until, end - from)), ...cells);
   });
 }

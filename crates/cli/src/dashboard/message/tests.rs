@@ -39,6 +39,21 @@ fn a_tile_says_phase_marks_reason_and_times() {
 }
 
 #[test]
+fn the_page_gets_the_expected_end_in_seconds_and_what_clusters_said() {
+    let mut upgrade = running();
+    assert_eq!(super::upgrade(&upgrade)["estimate"], Value::Null);
+    let status = upgrade.status.as_mut().unwrap();
+    status.estimate = serde_json::from_value(json!({
+        "p50": "1970-01-01T00:01:00Z", "p90": "1970-01-01T00:02:00Z", "basis": "Usual\u{202e}", "samples": 0,
+    }))
+    .unwrap();
+    status.preflight = serde_json::from_value(json!({"ready": 4, "blocked": 2, "unknown": 1})).unwrap();
+    let told = super::upgrade(&upgrade);
+    assert_eq!(told["estimate"], json!({"p50": 60, "p90": 120, "basis": "Usual"}));
+    assert_eq!(told["preflight"], json!({"ready": 4, "blocked": 2, "unknown": 1}));
+}
+
+#[test]
 fn notes_say_what_the_upgrade_as_a_whole_needs() {
     let notes = |upgrade: &Upgrade| super::upgrade(upgrade)["notes"].to_string();
     assert_eq!(notes(&running()), "[]");

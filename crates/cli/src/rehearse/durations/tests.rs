@@ -69,14 +69,14 @@ fn updates_of_another_minor_version_have_their_own_times_and_failed_steps_have_n
     assert_eq!(median(&times, Timed::PatchUpdate), (40, Basis::Upgrade));
     assert_eq!(median(&times, Timed::Operators), (10, Basis::Assumed));
     for (from, to, change) in [
-        ("", "4.14.1", Change::Patch),
-        ("4.14.1", "", Change::Patch),
-        ("", "", Change::Patch),
-        ("4.9.1", "4.10.0", Change::Minor),
-        ("4.10.1", "4.10.0", Change::Patch),
-        ("4.10.0", "4.10.0", Change::Nothing),
+        ("", "4.14.1", VersionChange::Patch),
+        ("4.14.1", "", VersionChange::Patch),
+        ("", "", VersionChange::Patch),
+        ("4.9.1", "4.10.0", VersionChange::Minor),
+        ("4.10.1", "4.10.0", VersionChange::Patch),
+        ("4.10.0", "4.10.0", VersionChange::Nothing),
     ] {
-        assert_eq!(Change::of(from, to), change, "{from} to {to}");
+        assert_eq!(VersionChange::of(from, to), change, "{from} to {to}");
     }
 }
 

@@ -40,6 +40,28 @@ fn a_running_upgrade_is_a_tree_of_canaries_running_clusters_and_causes() {
 }
 
 #[test]
+fn a_picture_says_when_the_upgrade_ends_and_what_clusters_said_before_they_start() {
+    let mut upgrade = running();
+    let status = upgrade.status.as_mut().unwrap();
+    let (end, late) = (now() + TimeDelta::minutes(130), now() + TimeDelta::hours(3));
+    status.estimate = serde_json::from_value(json!({
+        "p50": seconds(end), "p90": seconds(late), "basis": "Upgrade", "samples": 7,
+    }))
+    .unwrap();
+    status.preflight = serde_json::from_value(json!({"ready": 4, "blocked": 2, "unknown": 1})).unwrap();
+    let text = picture(&upgrade, &rows().rows, 40);
+    let eta = format!(
+        "ETA:       130m ({}), in nine of ten cases at most 3h\n",
+        seconds(end)
+    );
+    assert!(text.contains(&eta), "{text}");
+    assert!(
+        text.contains("Preflight: 4 ready, 2 blocked, 1 unknown\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_stalled_upgrade_says_why() {
     insta::assert_snapshot!(picture(&stalled(), &rows().rows, 40));
 }

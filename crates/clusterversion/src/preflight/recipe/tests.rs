@@ -142,3 +142,32 @@ fn an_agent_without_cel_tells_whether_the_version_is_offered_and_no_risk() {
     }
     assert_eq!(of(None, None, None), None);
 }
+
+#[test]
+fn a_history_is_read_as_updates_between_its_releases() {
+    let message = "history/1\n4.19.3 2026-03-01T10:00:00Z 2026-03-01T11:10:00Z\n4.18.20 2026-02-01T10:00:00Z 2026-02-01T10:50:00Z\n4.18.1 2026-01-01T10:00:00Z 2026-01-01T10:40:00Z";
+    let updates = read_history(message).unwrap();
+    let told: Vec<String> = updates
+        .iter()
+        .map(|update| format!("{} {} {}", update.from, update.to, update.took.num_minutes()))
+        .collect();
+    // The oldest one is the installation.
+    assert_eq!(told, ["4.18.20 4.19.3 70", "4.18.1 4.18.20 50"]);
+    assert_eq!(read_history("history/1").unwrap(), []);
+}
+
+#[test]
+fn what_is_no_history_is_not_known() {
+    for message in [
+        "",
+        "offer/1",
+        "no such key: history",
+        "history/1\n4.19.3",
+        "history/1\n4.19.3 yesterday today",
+        "history/1\nlatest 2026-03-01T10:00:00Z 2026-03-01T11:10:00Z",
+    ] {
+        assert!(read_history(message).is_err(), "{message}");
+    }
+    let backwards = "history/1\n4.19.3 2026-03-01T11:00:00Z 2026-03-01T10:00:00Z\n4.19.2 2026-03-01T10:00:00Z 2026-03-01T11:00:00Z";
+    assert_eq!(read_history(backwards).unwrap(), []);
+}

@@ -29,13 +29,17 @@ pub(super) async fn write(
     };
     match written {
         Err(Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
-            let reports: Api<Report> = Api::namespaced(client.clone(), namespace);
-            let found = reports.get_opt(&due.name).await?;
+            let found = read(client, namespace, due).await?;
             Ok(WriteResult::ReportChanged(found.map(Box::new)))
         }
         Err(Error::Api(status)) if is_invalid(&status) => Ok(refused_rows(&status)),
         result => result,
     }
+}
+
+async fn read(client: &Client, namespace: &str, due: &ShardWrite) -> Result<Option<Report>, Error> {
+    let reports: Api<Report> = Api::namespaced(client.clone(), namespace);
+    reports.get_opt(&due.name).await
 }
 
 /// Creates a report, or replaces its rows.
@@ -68,11 +72,16 @@ async fn store(
     }))
 }
 
+/// Deletes a report. One that may be there by a write without a response is read first, because it may be another one.
 async fn delete(client: &Client, namespace: &str, due: &ShardWrite) -> Result<WriteResult, Error> {
+    let Some(StoredReport { uid, version }) = &due.replaces else {
+        let found = read(client, namespace, due).await?;
+        return Ok(found.map_or(WriteResult::ReportDeleted, |found| {
+            WriteResult::ReportChanged(Some(Box::new(found)))
+        }));
+    };
     let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-    if let Some(StoredReport { uid, version }) = &due.replaces {
-        options["preconditions"] = json!({"uid": &**uid, "resourceVersion": version.to_string()});
-    }
+    options["preconditions"] = json!({"uid": &**uid, "resourceVersion": version.to_string()});
     let delete = Request::builder()
         .method(Method::DELETE)
         .uri(format!("{}/{}", reports_uri(namespace), due.name))

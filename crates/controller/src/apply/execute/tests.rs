@@ -92,6 +92,7 @@ fn spec() -> Arc<ResolvedSpec> {
 fn params() -> WorkParams {
     WorkParams {
         spec: spec(),
+        violations: None,
         owner: Arc::from("ns/mcu"),
         cluster_id: None,
         image: None,

@@ -14,6 +14,8 @@ fn sample(name: &str) -> UpgradeSample {
         last_progress: 1_780_000_000,
         budget: Some(5),
         failures: 1,
+        end: Some([1_780_003_600, 1_780_007_200]),
+        preflight: Some([7, 2, 1]),
     }
 }
 
@@ -37,6 +39,11 @@ fn an_upgrade_has_its_series_until_it_is_gone() {
         format!("mcu_upgrade_last_progress_timestamp_seconds{{{of}}} 1780000000"),
         format!("mcu_upgrade_failure_budget{{{of}}} 5"),
         format!("mcu_upgrade_failure_budget_used{{{of}}} 1"),
+        format!("mcu_upgrade_estimated_end_timestamp_seconds{{{of},quantile=\"0.5\"}} 1780003600"),
+        format!("mcu_upgrade_estimated_end_timestamp_seconds{{{of},quantile=\"0.9\"}} 1780007200"),
+        format!("mcu_upgrade_preflight_clusters{{{of},answer=\"ready\"}} 7"),
+        format!("mcu_upgrade_preflight_clusters{{{of},answer=\"blocked\"}} 2"),
+        format!("mcu_upgrade_preflight_clusters{{{of},answer=\"unknown\"}} 1"),
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
     }
@@ -44,12 +51,16 @@ fn an_upgrade_has_its_series_until_it_is_gone() {
 }
 
 #[test]
-fn an_upgrade_without_max_failures_has_no_budget() {
+fn what_an_upgrade_does_not_have_or_know_has_no_series() {
     let without = UpgradeSample {
         budget: None,
+        end: None,
+        preflight: None,
         ..sample("spring")
     };
     let shown = text(vec![without]);
     assert!(!shown.contains("mcu_upgrade_failure_budget{"));
     assert!(shown.contains("mcu_upgrade_failure_budget_used{"));
+    assert!(!shown.contains("mcu_upgrade_estimated_end_timestamp_seconds{"));
+    assert!(!shown.contains("mcu_upgrade_preflight_clusters{"));
 }

@@ -48,6 +48,7 @@ fn create(context: &Context) -> Write {
         step: Step::Platform,
         params: crate::apply::WorkParams {
             spec,
+            violations: None,
             owner: Arc::from("ns/u1"),
             cluster_id: None,
             image: None,

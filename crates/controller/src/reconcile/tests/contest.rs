@@ -197,3 +197,35 @@ async fn an_upgrade_that_waits_for_one_whose_deletion_stays_forbidden_stalls() {
     settle(&mut hub);
     assert_eq!(states(&hub), goes_on, "the deletion is permitted");
 }
+
+/// A deletion names the work and not its version, so it would also hit the work after another upgrade has taken it over.
+#[tokio::test]
+async fn works_of_a_deleted_upgrade_stay_while_another_one_is_writing_to_that_cluster() {
+    let hub = contest();
+    let writes = |begins: bool| {
+        hub.context.with(|state| {
+            let entry = state.upgrades.get_mut("new").unwrap();
+            if begins {
+                entry.begin(&Arc::from("c1"), true);
+            } else {
+                entry.end(&Arc::from("c1"));
+            }
+        });
+    };
+    writes(true);
+    let deleted = Given {
+        spec: operators(&["c1"]),
+        created: "2026-05-28T09:00:00Z",
+        deleting: true,
+        version: 1_000,
+        ..upgrade("old", &[])
+    };
+    hub.add_upgrade(&deleted);
+    let lines = |jobs: &[WriteJob]| jobs.iter().map(line).collect::<Vec<_>>();
+    assert_eq!(works(&lines(&hub.pass("old"))), Vec::<String>::new());
+    writes(false);
+    assert_eq!(
+        works(&lines(&hub.pass("old"))),
+        ["old: delete c1-operators-upgrade"]
+    );
+}

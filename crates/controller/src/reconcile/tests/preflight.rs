@@ -156,3 +156,59 @@ async fn a_name_that_somebody_else_has_taken_is_told() {
     });
     assert!(message.contains("no upgrade manages it; delete it"), "{message}");
 }
+
+#[tokio::test]
+async fn an_upgrade_whose_probe_cannot_be_deleted_says_so_and_stays() {
+    let asked = asking("Require");
+    let mut hub = hub_of(&asked);
+    hub.settle();
+    hub.add_upgrade(&Given {
+        deleting: true,
+        version: 500,
+        ..asked
+    });
+    for job in hub.reconcile() {
+        let refused = WriteResult::Failed(WriteError::new(WriteErrorKind::Forbidden, "denied by policy"));
+        if matches!(job.write, Write::DeleteProbe { .. }) {
+            hub.answer(job, &refused);
+        } else {
+            hub.carry_out(job);
+        }
+    }
+    let rest: Vec<String> = hub.reconcile().iter().map(line).collect();
+    assert!(!rest.iter().any(|line| line.contains("finalizers")), "{rest:?}");
+    let status = hub.context.with(|state| state.upgrades["u1"].status.previous());
+    let (reason, message) = stalled(&status);
+    assert_eq!(reason, "DeletionRefused");
+    assert!(message.contains("by which cluster c1 is asked"), "{message}");
+}
+
+#[tokio::test]
+async fn a_misspelled_risk_is_told_on_the_object_until_a_cluster_has_started() {
+    let mut asked = asking("Require");
+    asked.spec["clusterVersion"]["acceptRisks"] = json!([{"name": "OVNIpsec", "reason": "no IPsec here"}]);
+    let mut hub = hub_of(&asked);
+    hub.settle();
+    let told = |hub: &TestHub| {
+        let status = hub.context.with(|state| state.upgrades["u1"].status.previous());
+        let mut messages = status
+            .conditions
+            .iter()
+            .map(|condition| condition.message.clone());
+        messages.any(|message| message.contains("do you mean OVNIPsec?"))
+    };
+    let risky = || {
+        let mut status = status_of_probe();
+        let offer = "offer/1\nupdate False quay.io/r@sha256:b\nrisk T OVNIPsec text";
+        status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
+        status
+    };
+    assert!(!told(&hub), "no cluster has answered");
+    hub.answers("c1", risky());
+    hub.settle();
+    assert!(told(&hub));
+    hub.answers("c2", status_of_probe());
+    hub.settle();
+    hub.settle();
+    assert!(!told(&hub), "c2 has started");
+}

@@ -3,6 +3,7 @@ use rollout::testing::{at, fleet, policy, record};
 use rollout::{Fleet, Limit, Phase, Policy, Reason, Stage};
 
 use super::*;
+use crate::report::estimate::Estimated;
 use rollout::remedy::Names;
 
 fn input(now: DateTime<Utc>, notes: &[String]) -> StatusInput<'_> {
@@ -22,6 +23,7 @@ fn input(now: DateTime<Utc>, notes: &[String]) -> StatusInput<'_> {
         refused: None,
         skew: None,
         preflight: None,
+        estimated: Estimated::Not,
         now,
     }
 }

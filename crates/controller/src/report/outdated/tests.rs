@@ -173,6 +173,28 @@ fn a_dropped_cluster_holds_its_slot_while_the_first_write_of_its_row_has_no_resp
 }
 
 #[test]
+fn a_report_that_may_have_been_created_holds_the_slots_of_its_rows_until_it_is_known_to_be_gone() {
+    let now = Instant::now();
+    let mut rows = Rows::new(&Arc::from("up"));
+    commit(&mut rows, &[("a", Phase::PreAction)], &[], now);
+    let lost = due(&mut rows, now);
+    rows.failed(&lost, now);
+    commit(&mut rows, &[], &["a"], now);
+    let removed = due(&mut rows, now);
+    assert!(removed.rows.is_empty());
+    assert_eq!(rows.unreleased().len(), 1);
+    let mut found = report("up-report-1", 3, &json!(lost.rows));
+    found.metadata.uid = Some("report-uid".to_owned());
+    rows.conflicted(&removed, Some(&found), true, now);
+    assert_eq!(rows.unreleased().len(), 1);
+    let removed = due(&mut rows, now);
+    assert!(removed.replaces.is_some());
+    rows.wrote(removed, None, now);
+    assert_eq!(rows.unreleased().len(), 0);
+    assert_eq!(rows.due_at(), None);
+}
+
+#[test]
 fn a_first_write_that_the_hub_rejected_holds_no_slot() {
     let now = Instant::now();
     let mut rows = Rows::new(&Arc::from("up"));

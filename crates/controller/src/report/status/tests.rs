@@ -5,6 +5,7 @@ use rollout::testing::{at, fleet, policy, record};
 use rollout::{Fleet, Policy, Record};
 
 use super::*;
+use crate::report::estimate::Estimated;
 use api::validate::SpecViolation;
 use chrono::{DateTime, Utc};
 use rollout::remedy::Names;
@@ -27,6 +28,7 @@ fn input(now: DateTime<Utc>) -> StatusInput<'static> {
         refused: None,
         skew: None,
         preflight: None,
+        estimated: Estimated::Not,
         now,
     }
 }

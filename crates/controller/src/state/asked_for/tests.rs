@@ -14,13 +14,13 @@ use crate::state::context::Context;
 
 const CLUSTER: &str = "c1";
 
-/// Creation of a work by the spec that is in force now.
-fn queued(context: &Context, is_start: bool) -> WriteJob {
+/// Creation of a work, planned now.
+fn queued(context: &Context) -> WriteJob {
     context.with(|state| {
-        let entry = state.upgrades.get_mut("u1").unwrap();
-        entry.begin(&Arc::from(CLUSTER), is_start);
+        let entry = &state.upgrades["u1"];
         let params = WorkParams {
             spec: Arc::clone(entry.in_force().unwrap()),
+            violations: entry.spec.as_ref().err().cloned(),
             owner: Arc::from("ns/u1"),
             cluster_id: None,
             image: None,
@@ -55,7 +55,7 @@ fn is_asked_for(context: &Context, job: &WriteJob) -> bool {
 #[test]
 fn a_queued_start_is_called_back_by_any_edit_of_the_spec_and_by_no_other_change() {
     let context = known();
-    let job = queued(&context, true);
+    let job = queued(&context);
     assert!(is_asked_for(&context, &job));
     let mut given = upgrade("u1", &[CLUSTER]);
     given.version = 2;
@@ -67,31 +67,40 @@ fn a_queued_start_is_called_back_by_any_edit_of_the_spec_and_by_no_other_change(
     context.with(|state| state.apply_upgrade(given.view()));
     assert!(!is_asked_for(&context, &job));
     assert!(
-        is_asked_for(&context, &queued(&context, false)),
+        is_asked_for(&context, &queued(&context)),
         "planned by the new one"
     );
 }
 
 #[test]
-fn after_an_invalid_edit_only_clusters_in_flight_go_on() {
+fn after_an_invalid_edit_what_was_planned_before_is_called_back_and_what_is_planned_since_is_sent() {
     let context = known();
-    for (is_start, expected) in [(false, true), (true, false)] {
-        let job = queued(&context, is_start);
+    let edit = |version: &str| {
         context.with(|state| {
             let mut view = upgrade("u1", &[CLUSTER]);
-            view.spec["clusterVersion"]["version"] = "v4".into();
+            view.spec["clusterVersion"]["version"] = version.into();
             let invalid = resolve_spec(&view.view(), &WorkFlags::default(), TimeDelta::zero());
             assert!(invalid.is_err());
             state.upgrades.get_mut("u1").unwrap().set_spec(invalid, true);
         });
-        assert_eq!(is_asked_for(&context, &job), expected);
-    }
+    };
+    let before = queued(&context);
+    edit("v4");
+    let since = queued(&context);
+    assert!(!is_asked_for(&context, &before), "it may be a start");
+    assert!(
+        is_asked_for(&context, &since),
+        "only clusters in flight are in such a plan"
+    );
+    edit("v5");
+    assert!(!is_asked_for(&context, &since));
+    assert!(is_asked_for(&context, &queued(&context)));
 }
 
 #[test]
 fn nothing_is_created_for_an_upgrade_that_is_being_deleted_or_is_gone() {
     let context = known();
-    let job = queued(&context, false);
+    let job = queued(&context);
     let mut given = upgrade("u1", &[CLUSTER]);
     (given.version, given.deleting) = (2, true);
     context.with(|state| state.apply_upgrade(given.view()));

@@ -219,6 +219,19 @@ fn a_cluster_is_gone_without_its_managed_cluster_or_while_its_namespace_is_missi
 }
 
 #[test]
+fn a_missing_namespace_is_looked_for_at_once_after_the_clock_was_set_back() {
+    let index = index(&["a", "b"]);
+    let mut entry = upgrade("mine", &["a", "b"]).entry(&index);
+    entry.record_missing_namespace(&Arc::from("a"), at(7200));
+    entry.record_missing_namespace(&Arc::from("b"), at(10));
+    entry.clamp_waits(at(20));
+    assert_eq!(
+        entry.missing.keys().map(|name| &**name).collect::<Vec<_>>(),
+        ["b"]
+    );
+}
+
+#[test]
 fn somebody_elses_work_stands_in_the_way_until_its_next_look() {
     let mut index = index(&["a"]);
     let mut entry = upgrade("mine", &["a"]).entry(&index);

@@ -7,7 +7,7 @@ fn template(version: &str) -> ProbeTemplate {
         version: version.to_owned(),
         ..ClusterVersionSpec::default()
     };
-    ProbeTemplate::new(&target, SpokeRbac::Aggregate)
+    ProbeTemplate::new(&target, false, SpokeRbac::Aggregate)
 }
 
 fn body(version: &str) -> Value {
@@ -49,7 +49,7 @@ fn acknowledgments_are_written_and_stay() {
             admin_acks: keys.iter().map(|key| ack(key)).collect(),
             ..ClusterVersionSpec::default()
         };
-        let probe = ProbeTemplate::new(&target, SpokeRbac::None);
+        let probe = ProbeTemplate::new(&target, false, SpokeRbac::None);
         serde_json::from_slice::<Value>(&probe.body("edge-1", "uid-1", "team/spring")).unwrap()
     };
     let work = probe(&["ack-4.19-a"]);
@@ -62,6 +62,44 @@ fn acknowledgments_are_written_and_stay() {
     assert_ne!(strategy(&work), strategy(&probe(&["ack-4.19-a", "ack-4.19-b"])));
     let orphans = &work["spec"]["deleteOption"]["selectivelyOrphans"]["orphaningRules"];
     assert_eq!(orphans[2]["name"], "admin-acks");
+}
+
+#[test]
+fn the_channel_is_set_only_for_an_author_who_wants_it_and_nothing_else_is() {
+    let target = ClusterVersionSpec {
+        version: "4.20.4".to_owned(),
+        channel: "stable-4.20".to_owned(),
+        ..ClusterVersionSpec::default()
+    };
+    let probe = |set_channel, rbac| {
+        let probe = ProbeTemplate::new(&target, set_channel, rbac);
+        serde_json::from_slice::<Value>(&probe.body("edge-1", "uid-1", "team/spring")).unwrap()
+    };
+    let reading = probe(false, SpokeRbac::Aggregate);
+    assert_eq!(reading["spec"]["workload"]["manifests"][0].get("spec"), None);
+    let setting = probe(true, SpokeRbac::Aggregate);
+    let manifests = &setting["spec"]["workload"]["manifests"];
+    assert_eq!(manifests[0]["spec"], json!({"channel": "stable-4.20"}));
+    let apply = &setting["spec"]["manifestConfigs"][0]["updateStrategy"]["serverSideApply"];
+    assert_eq!(
+        *apply,
+        json!({"force": true, "fieldManager": "work-agent-mcu-preflight"})
+    );
+    let verbs = |work: &Value| work["spec"]["workload"]["manifests"][3]["rules"][0]["verbs"].clone();
+    assert_eq!(verbs(&reading), json!(["get", "list", "watch"]));
+    assert_eq!(verbs(&setting), json!(["get", "list", "watch", "patch"]));
+    let orphans = &setting["spec"]["deleteOption"]["selectivelyOrphans"]["orphaningRules"];
+    assert_eq!(
+        orphans[0]["resource"], "clusterversions",
+        "it stays when the probe goes"
+    );
+    assert_eq!(
+        probe(true, SpokeRbac::None)["spec"]["workload"]["manifests"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
 }
 
 #[test]

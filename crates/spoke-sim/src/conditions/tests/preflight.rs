@@ -1,7 +1,9 @@
 //! What clusters are asked before an update, on recorded objects: the answers by rule are what the whole object says.
 
-use clusterversion::preflight::Offer;
-use clusterversion::preflight::recipe::{Rule, acks_rule, gates_rule, offer_rule, read_gates, read_offer};
+use clusterversion::preflight::recipe::{
+    Rule, acks_rule, gates_rule, history_rule, offer_rule, read_gates, read_history, read_offer,
+};
+use clusterversion::preflight::{Facts, Offer};
 use clusterversion::types::read_documents;
 use repository::data;
 use serde_json::{Value, json};
@@ -43,6 +45,24 @@ fn offers_are_told(texts: &[String]) -> usize {
         }
     }
     with_risks
+}
+
+#[test]
+fn the_past_by_rule_is_that_of_the_whole_object() {
+    let mut directories = vec![data::sample("clusterversions")];
+    directories.extend(data::directory("clusterversions"));
+    let mut updates = 0;
+    for text in directories.iter().flat_map(|directory| texts(directory)) {
+        for object in read_documents(&text).unwrap() {
+            let whole = serde_json::to_value(&object).unwrap();
+            let told = read_history(&answer(&whole, &history_rule())).unwrap();
+            let mut known = Facts::of(&object, None, "").history.unwrap();
+            known.truncate(8);
+            assert_eq!(told, known);
+            updates += told.len();
+        }
+    }
+    assert!(updates > 0);
 }
 
 /// The offer with the texts of its risks as they are told.

@@ -33,8 +33,17 @@ pub(super) fn due(exists: bool, row: bool) -> crate::report::shard::ShardWrite {
     let policy = rollout::testing::policy().build();
     rows.commit(&plan, &policy, now, |_| (false, false));
     let first = rows.due(now).remove(0);
-    if !exists {
+    let dropped = rollout::Plan {
+        dropped: vec![Arc::from("c1")],
+        ..rollout::Plan::default()
+    };
+    if !exists && row {
         return first;
+    }
+    if !exists {
+        rows.commit(&dropped, &policy, now, |_| (false, false));
+        rows.failed(&first, now);
+        return rows.due(now + Duration::from_mins(5)).remove(0);
     }
     rows.wrote(first, Some(crate::fixture::stored(1)), now);
     if row {
@@ -50,10 +59,6 @@ pub(super) fn due(exists: bool, row: bool) -> crate::report::shard::ShardWrite {
         rows.commit(&plan, &policy, now, |_| (false, false));
         return rows.due(now).remove(0);
     }
-    let dropped = rollout::Plan {
-        dropped: vec![Arc::from("c1")],
-        ..rollout::Plan::default()
-    };
     rows.commit(&dropped, &policy, now, |_| (false, false));
     rows.due(now + Duration::from_secs(2)).remove(0)
 }
@@ -134,4 +139,19 @@ async fn a_report_without_rows_is_deleted_also_when_it_is_gone_already() {
             json!({"uid": "report-uid", "resourceVersion": "1"})
         );
     }
+}
+
+/// Nobody knows which one that would be.
+#[tokio::test]
+async fn a_report_without_rows_that_may_have_been_created_is_read_before_it_is_deleted() {
+    let found = Answer::Said(200, stored_answer(44));
+    let (outcome, hub) = run(&report(due(false, false)), vec![found]).await;
+    assert!(
+        matches!(outcome, WriteResult::ReportChanged(Some(_))),
+        "{outcome:?}"
+    );
+    assert_eq!(hub.calls(), ["GET"]);
+    let (outcome, hub) = run(&report(due(false, false)), vec![not_found()]).await;
+    assert!(matches!(outcome, WriteResult::ReportDeleted), "{outcome:?}");
+    assert_eq!(hub.calls(), ["GET"]);
 }

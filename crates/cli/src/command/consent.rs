@@ -1,0 +1,167 @@
+//! `accept` and `ack`: each shows what a risk or a gate is about, and edits the spec.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _};
+
+use api::message::count;
+use api::report::ReportRow;
+use observe::preflight::nearest;
+
+use crate::args::{Common, ConsentArgs, UnknownFields};
+use crate::consent::{Edit, edited, manifest, obstacle, patch};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::lint::{Linter, Report, output};
+use crate::preflight::{Answers, Consent, Reported, answers, reported, reported_by_rows};
+use crate::render::objects::{self, machine, to_yaml};
+use crate::screen::Screen;
+use crate::table::one_line;
+use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
+
+pub(super) async fn run(
+    common: &Common,
+    (consent, upgrade, name): (Consent, &str, &str),
+    args: &ConsentArgs,
+    screen: Screen,
+) -> Result<Exit, Failure> {
+    let reason = args.reason.trim();
+    if reason.is_empty() {
+        return Err(Failure::Other(format!(
+            "--reason: say why the {} is acceptable; it is kept in the spec for those who ask later",
+            consent.noun()
+        )));
+    }
+    let hub = Hub::connect(common).await?;
+    let upgrade = hub.upgrade(upgrade).await?;
+    if let Some(obstacle) = obstacle(&upgrade, consent) {
+        return Err(Failure::Other(obstacle.to_owned()));
+    }
+    let answers = probes(&hub, &upgrade, screen).await?;
+    let rows = hub.rows(&upgrade).await.map(|rows| rows.rows).unwrap_or_default();
+    screen.note(&about(consent, name, &answers, &rows));
+    let (list, edit) = edited(&upgrade, consent, name, reason);
+    let shown = manifest(&upgrade, consent, &list);
+    check(&upgrade, consent, &list, screen)?;
+    if args.dry_run {
+        screen.print(&machine(common.output, || shown.clone()).unwrap_or_else(|| to_yaml(&shown)));
+        return Ok(Exit::Done);
+    }
+    if edit == Edit::Unchanged {
+        screen.print(&told(&upgrade, consent, name, "unchanged"));
+        return Ok(Exit::Done);
+    }
+    if !args.yes && !confirmed(consent, screen) {
+        return Err(Failure::Other("nothing was changed".to_owned()));
+    }
+    let after = hub.patch(&upgrade.name, &patch(&upgrade, consent, &list)).await?;
+    let done = match consent {
+        Consent::Risk => "accepted",
+        Consent::Gate => "acknowledged",
+    };
+    let text = objects::upgrade(common.output, &after);
+    screen.print(&text.unwrap_or_else(|| told(&upgrade, consent, name, done)));
+    Ok(Exit::Done)
+}
+
+fn told(upgrade: &Upgrade, consent: Consent, name: &str, done: &str) -> String {
+    format!(
+        "{TYPE_AND_GROUP}/{} {} {name} {done}\n",
+        upgrade.name,
+        consent.noun()
+    )
+}
+
+/// The answers of the probes. Without the right to read them, none.
+pub(super) async fn probes(hub: &Hub, upgrade: &Upgrade, screen: Screen) -> Result<Answers, Failure> {
+    match hub.probes(&upgrade.uid).await {
+        Ok(probes) => Ok(answers(&probes)),
+        Err(Failure::Server { reason, message }) if reason == "Forbidden" => {
+            screen.note(&format!(
+                "Warning: {message}. What clusters answer is known only as far as the reports tell it.\n"
+            ));
+            Ok(Answers::new())
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What a risk or gate is about, and whom it concerns.
+fn about(consent: Consent, name: &str, answers: &Answers, rows: &[ReportRow]) -> String {
+    let known = reported(consent, answers);
+    let found = known
+        .get(name)
+        .cloned()
+        .or_else(|| reported_by_rows(consent, name, rows));
+    if let Some(Reported {
+        text,
+        clusters,
+        example,
+    }) = found
+    {
+        let text = if text.is_empty() {
+            "The clusters give no text.".to_owned()
+        } else {
+            text
+        };
+        return format!(
+            "{name} ({}, such as {example}):\n  {text}\n",
+            count(clusters, "cluster")
+        );
+    }
+    let mut note = format!(
+        "Note: no cluster of the upgrade reports a {} with this name.",
+        consent.noun()
+    );
+    if let Some(other) = nearest(name, known.keys()) {
+        let _ = write!(note, " Did you mean {}?", one_line(&other));
+    } else if !known.is_empty() {
+        let names: Vec<String> = known.keys().take(10).map(|name| one_line(name)).collect();
+        let _ = write!(note, " They report: {}.", names.join(", "));
+    }
+    note.push('\n');
+    note
+}
+
+/// Checks the edited object as `lint` does, so that what the hub would refuse is said with its field.
+fn check(
+    upgrade: &Upgrade,
+    consent: Consent,
+    list: &[serde_json::Value],
+    screen: Screen,
+) -> Result<(), Failure> {
+    let mut object = upgrade.object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    let edited = patch(upgrade, consent, list);
+    for (field, list) in edited["spec"]["clusterVersion"].as_object().into_iter().flatten() {
+        object["spec"]["clusterVersion"][field] = list.clone();
+    }
+    let mut report = Report::default();
+    let linter = Linter::new(UnknownFields::Ignore, Some(upgrade.namespace.clone()));
+    linter.lint(&upgrade.name, &to_yaml(&object), &mut report);
+    if report.is_good() {
+        return Ok(());
+    }
+    screen.note(&output::text(&report));
+    Err(Failure::Other("nothing was changed".to_owned()))
+}
+
+/// Asks in a terminal. A script is not asked.
+fn confirmed(consent: Consent, screen: Screen) -> bool {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return true;
+    }
+    let verb = match consent {
+        Consent::Risk => "Accept this risk",
+        Consent::Gate => "Acknowledge this gate",
+    };
+    screen.note(&format!("{verb}? [y/N] "));
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! The plan of an upgrade: a rehearsal without assumptions. What is not known of the clusters' times is not guessed, so the end is
+//! given only if it is known.
+
+use std::collections::BTreeMap;
+
+use api::report::Phase;
+use chrono::{DateTime, Utc};
+use resolve::snapshot::{PlannerInput, Snapshot};
+use resolve::spec::short_hash;
+use rollout::forecast::{
+    ClusterForecast, EndRange, FleetMember, Forecast, Options, OtherTimes, Timings, VersionChange, end_range,
+    forecast,
+};
+use rollout::{Fleet, Policy, Step};
+use serde::Serialize;
+
+use crate::rehearse::outcome::{Cause, ClusterCounts, Source, Start, Timeline, Verdict, optional_time, time};
+use crate::rehearse::{NoRehearsal, story};
+
+/// Number of draws for the end.
+const DRAWS: u32 = 100;
+
+/// What is planned.
+#[derive(Clone, Copy)]
+pub struct PlanRequest<'a> {
+    /// Namespace of the upgrade.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its UID in the snapshot.
+    pub uid: &'a str,
+    /// When the hub was read. The plan begins then.
+    pub now: DateTime<Utc>,
+    /// Where the spec comes from.
+    pub source: Source,
+    /// Times from outside of the upgrade.
+    pub others: OtherTimes<'a>,
+}
+
+/// A plan. Its JSON form is stable: every key is always present, and unknown values are null or empty.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradePlan {
+    /// Namespace of the upgrade.
+    pub namespace: String,
+    /// Name of the upgrade.
+    pub upgrade: String,
+    /// The requested version; empty if only an image or only operators are requested.
+    pub target: String,
+    /// Where the spec comes from.
+    pub source: Source,
+    /// When the hub was read. The plan begins then.
+    #[serde(serialize_with = "time")]
+    pub begin: DateTime<Utc>,
+    /// What holds the upgrade now: Paused or Restored. The plan begins as if it were resumed.
+    pub held_by: Option<String>,
+    /// A hash of the spec, the order of starts and the blockers. It changes when what would be done changes, not with the time.
+    pub plan_hash: String,
+    /// How the upgrade would end.
+    pub verdict: Verdict,
+    /// The reason of the condition Stalled at the end.
+    pub stalled: Option<String>,
+    /// When the last cluster that moves has moved; `None` if nothing moves, or if the time of a step is not known.
+    pub eta: Option<Eta>,
+    /// The steps of which nothing is known. They take no time in the timeline.
+    pub unknown: Vec<UnknownStep>,
+    /// Number of slots of maxConcurrency.
+    pub slots: usize,
+    /// Largest number of slots that are held at one time.
+    pub peak: usize,
+    /// The canaries, and the other clusters that start.
+    pub waves: Vec<PlannedWave>,
+    /// Clusters by their phase at the end.
+    pub clusters: ClusterCounts,
+    /// One row per hour.
+    pub timeline: Vec<Timeline>,
+    /// The clusters in the order of their starts.
+    pub starts: Vec<Start>,
+    /// Groups of clusters that are not complete at the end; the largest first.
+    pub blockers: Vec<Cause>,
+    /// How long the steps take.
+    pub times: Vec<UsedTime>,
+    /// What the reader should know about this plan.
+    pub notes: Vec<String>,
+}
+
+/// When an upgrade ends.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Eta {
+    /// In half of the draws it ends until then.
+    #[serde(serialize_with = "time")]
+    pub p50: DateTime<Utc>,
+    /// In 90 of 100 draws.
+    #[serde(serialize_with = "time")]
+    pub p90: DateTime<Utc>,
+    /// Where most of the times come from.
+    pub basis: &'static str,
+    /// How many times were measured for it.
+    pub samples: usize,
+}
+
+/// A step of which nothing is known.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct UnknownStep {
+    /// The step.
+    pub step: &'static str,
+    /// Number of clusters that have it before them.
+    pub clusters: usize,
+}
+
+/// Clusters that start one after the other.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedWave {
+    /// True for the canaries.
+    pub canaries: bool,
+    /// Number of clusters.
+    pub clusters: usize,
+    /// When the first of them starts.
+    #[serde(serialize_with = "time")]
+    pub first_start: DateTime<Utc>,
+    /// When the last of them starts.
+    #[serde(serialize_with = "time")]
+    pub last_start: DateTime<Utc>,
+    /// When the last of them ends.
+    #[serde(serialize_with = "optional_time")]
+    pub end: Option<DateTime<Utc>>,
+}
+
+/// How long a step takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsedTime {
+    /// The step.
+    pub step: &'static str,
+    /// For the platform: Patch or Minor, or None if the clusters run the target already.
+    pub update: Option<&'static str>,
+    /// Size of the clusters, for the platform.
+    pub class: Option<&'static str>,
+    /// Half of the clusters take at most this long.
+    pub p50_seconds: i64,
+    /// 90 of 100 clusters take at most this long.
+    pub p90_seconds: i64,
+    /// Number of clusters that have the step before them.
+    pub clusters: usize,
+    /// Where the times come from.
+    pub basis: &'static str,
+    /// Number of times that were measured.
+    pub samples: usize,
+}
+
+/// Plans an upgrade of a hub.
+///
+/// # Errors
+/// The controller would make no plan for it, or the planner has a defect.
+pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<UpgradePlan, NoRehearsal> {
+    let input = snapshot.planner_input(request.uid).map_err(NoRehearsal::NoPlan)?;
+    let PlannerInput {
+        mut policy,
+        fleet,
+        profiles,
+        notes,
+    } = input;
+    // A paused upgrade is a plan: the question is what happens once it is resumed.
+    let held_by = policy.hold.take();
+    let timings = Timings::new(request.now, &policy, &fleet, &profiles, request.others);
+    let options = Options::for_fleet(fleet.clusters.len());
+    let typical = |name: &str, step| timings.typical(name, step);
+    let played = forecast(request.now, &policy, fleet.clone(), options, &typical)
+        .map_err(|defect| NoRehearsal::Defect(defect.0))?;
+    let unknown = timings.unknown();
+    let draw = |draw, member: FleetMember<'_>, step| timings.run_of(draw, member, step);
+    let range = end_range(request.now, &policy, &fleet, &played, &draw, DRAWS);
+    let eta = range
+        .filter(|_| unknown.is_empty())
+        .and_then(|range| eta(range, &timings));
+    let plan = UpgradePlan {
+        namespace: request.namespace.to_owned(),
+        upgrade: request.name.to_owned(),
+        target: policy.target.to_string(),
+        source: request.source,
+        begin: request.now,
+        held_by: held_by.map(|hold| story::held_by_text(hold).to_owned()),
+        plan_hash: hash(&policy, &fleet, &played),
+        verdict: story::verdict(&played),
+        stalled: played
+            .outlook
+            .stalled
+            .map(|stalled| story::stall_reason(stalled).to_owned()),
+        eta,
+        unknown: unknown
+            .into_iter()
+            .map(|(step, clusters)| UnknownStep {
+                step: name_of(step),
+                clusters,
+            })
+            .collect(),
+        slots: played.slots,
+        peak: played.peak,
+        waves: waves(&played),
+        clusters: story::counts(&played.clusters),
+        timeline: story::timeline(request.now, &fleet, &played),
+        starts: story::starts(&played),
+        blockers: story::causes((request.namespace, request.name), &played.clusters),
+        times: times(&timings),
+        notes,
+    };
+    Ok(plan)
+}
+
+fn eta(range: EndRange, timings: &Timings) -> Option<Eta> {
+    let (basis, samples) = timings.main_basis()?;
+    Some(Eta {
+        p50: range.p50,
+        p90: range.p90,
+        basis: basis.as_str(),
+        samples,
+    })
+}
+
+fn waves(played: &Forecast) -> Vec<PlannedWave> {
+    let waves = played.waves().into_iter();
+    waves
+        .map(|wave| PlannedWave {
+            canaries: wave.canaries,
+            clusters: wave.clusters,
+            first_start: wave.first_start,
+            last_start: wave.last_start,
+            end: Some(wave.end),
+        })
+        .collect()
+}
+
+/// The times that are used. Those of clusters with a past of their own are put together.
+fn times(timings: &Timings) -> Vec<UsedTime> {
+    let mut all: BTreeMap<_, UsedTime> = BTreeMap::new();
+    for (timing, clusters) in timings.used() {
+        let (step, change, class) = timing.kind;
+        let seconds = |share| timing.samples.quantile(share).num_seconds();
+        let used = all
+            .entry((step, change, class, timing.basis))
+            .or_insert(UsedTime {
+                step: name_of(step),
+                update: (step == Step::Platform).then_some(match change {
+                    VersionChange::Patch => "Patch",
+                    VersionChange::Minor => "Minor",
+                    VersionChange::Nothing => "None",
+                }),
+                class: (step == Step::Platform).then(|| class.as_str()),
+                p50_seconds: 0,
+                p90_seconds: 0,
+                clusters: 0,
+                basis: timing.basis.as_str(),
+                samples: 0,
+            });
+        // Of several, the longest.
+        used.p50_seconds = used.p50_seconds.max(seconds(0.5));
+        used.p90_seconds = used.p90_seconds.max(seconds(0.9));
+        used.clusters += clusters;
+        used.samples += timing.measured;
+    }
+    all.into_values().collect()
+}
+
+/// The name of a step, as in reports.
+const fn name_of(step: Step) -> &'static str {
+    match step {
+        Step::PreAction => "PreAction",
+        Step::Platform => "Platform",
+        Step::Operators => "Operators",
+        Step::PostAction => "PostAction",
+    }
+}
+
+/// The hash of what would be done. Nothing of it is a time.
+fn hash(policy: &Policy, fleet: &Fleet, played: &Forecast) -> String {
+    let mut lines = vec![format!("{} {}", policy.revision, played.slots)];
+    let starts = played.starts.iter();
+    lines.extend(starts.map(|(_, name)| format!("start {name}")));
+    let canaries = fleet.clusters.iter().filter(|cluster| cluster.canary);
+    lines.extend(canaries.map(|cluster| format!("canary {}", cluster.name)));
+    let held = |cluster: &&ClusterForecast| cluster.phase != Phase::Complete;
+    let blocked = played.clusters.iter().filter(held);
+    lines.extend(blocked.map(|cluster| format!("{} {} {}", cluster.name, cluster.phase, cluster.reason)));
+    short_hash(&lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! A plan as text, JSON and YAML.
+
+use std::fmt::Write as _;
+
+use api::message::count;
+use chrono::TimeDelta;
+use serde_json::Value;
+
+use crate::age;
+use crate::args::Output;
+use crate::paint::{Paint, Tone};
+use crate::rehearse::outcome::{Source, Verdict};
+use crate::rehearse::plan::UpgradePlan;
+use crate::remedy::{self, Names};
+use crate::render::objects::machine;
+use crate::render::rehearse::{causes, hours, listed, moment, order, seconds};
+use crate::table::{Table, lines, one_line, or_none};
+
+/// Renders a plan in the requested format.
+#[must_use]
+pub fn render(plan: &UpgradePlan, output: Option<Output>, paint: Paint) -> String {
+    if output == Some(Output::Name) {
+        return lines(plan.starts.iter().map(|start| one_line(&start.cluster)));
+    }
+    machine(output, || serde_json::to_value(plan).unwrap_or(Value::Null))
+        .unwrap_or_else(|| text(plan, output == Some(Output::Wide), paint))
+}
+
+fn text(plan: &UpgradePlan, wide: bool, paint: Paint) -> String {
+    let mut text = summary(plan, paint);
+    let mut section = |heading: &str, body: String| {
+        if !body.is_empty() {
+            let _ = write!(text, "\n{}\n{body}", paint.tone(Tone::Bold, heading));
+        }
+    };
+    section("Blockers:", causes(&plan.blockers, paint));
+    section("Timeline:", hours(&plan.timeline, plan.begin, paint));
+    section("Order of starts:", order(&plan.starts, plan.begin, wide, paint));
+    section("Times:", times(plan, paint));
+    section("Notes:", listed(plan.notes.iter().map(String::as_str)));
+    text
+}
+
+fn summary(plan: &UpgradePlan, paint: Paint) -> String {
+    let at = |time| moment(plan.begin, time);
+    let counts = plan.clusters;
+    let mut fields = vec![
+        (
+            "Upgrade",
+            one_line(&format!("{}/{}", plan.namespace, plan.upgrade)),
+        ),
+        ("Target", or_none(&one_line(&plan.target)).to_owned()),
+        ("Begin", begin(plan)),
+        ("Result", result(plan, paint)),
+    ];
+    match plan.eta {
+        Some(eta) => fields.extend([
+            ("ETA p50", at(eta.p50)),
+            ("ETA p90", at(eta.p90)),
+            ("Basis", basis(eta.basis, eta.samples)),
+        ]),
+        None => fields.push(("ETA", no_eta(plan))),
+    }
+    fields.extend([
+        (
+            "Clusters",
+            format!(
+                "{}: {} complete, {} failed, {} blocked, {} waiting",
+                counts.total, counts.complete, counts.failed, counts.blocked, counts.waiting
+            ),
+        ),
+        (
+            "Slots",
+            format!("{}, of which {} are held at the peak", plan.slots, plan.peak),
+        ),
+    ]);
+    for wave in &plan.waves {
+        let who = if wave.canaries { "Canaries" } else { "Others" };
+        let first = at(wave.first_start);
+        fields.push((
+            who,
+            format!(
+                "{} from {first}, the last from {}",
+                wave.clusters,
+                at(wave.last_start)
+            ),
+        ));
+    }
+    fields.push(("Plan hash", plan.plan_hash.clone()));
+    let width = fields.iter().map(|(key, _)| key.len()).max().unwrap_or_default() + 2;
+    let fields = fields.iter();
+    lines(fields.map(|(key, value)| format!("{:<width$}{value}", format!("{key}:"))))
+}
+
+fn begin(plan: &UpgradePlan) -> String {
+    let applied = match plan.source {
+        Source::File => ", as if the file were applied then",
+        Source::Hub => "",
+    };
+    let resumed = plan.held_by.as_deref().map_or_else(String::new, |held| {
+        format!(", as if the upgrade were resumed then (now: {held})")
+    });
+    format!("{}{applied}{resumed}", seconds(plan.begin))
+}
+
+fn result(plan: &UpgradePlan, paint: Paint) -> String {
+    let names = Names {
+        namespace: &plan.namespace,
+        name: &plan.upgrade,
+        cluster: "",
+    };
+    match (plan.verdict, &plan.stalled) {
+        (Verdict::Completes, _) => {
+            paint.tone(Tone::Good, "Would finish") + ": every cluster would be complete"
+        }
+        (Verdict::Waits, _) => {
+            paint.tone(Tone::Warn, "Would stall")
+                + ": some clusters wait for something that the upgrade itself does not change; see the blockers"
+        }
+        (Verdict::Stalls, None) => paint.tone(Tone::Bad, "Would stall"),
+        (Verdict::Stalls, Some(reason)) => {
+            let remedy = remedy::for_upgrade(reason, names).unwrap_or_default();
+            let text = paint.tone(Tone::Bad, "Would stall") + &format!(": {reason}. {remedy}");
+            text.trim_end().to_owned()
+        }
+    }
+}
+
+fn basis(basis: &str, samples: usize) -> String {
+    let what = match basis {
+        "Given" => "the file of durations",
+        "Upgrade" => "finished clusters of this upgrade, of the same size",
+        "History" => "past updates of the clusters themselves",
+        "Hub" => "finished clusters of other upgrades",
+        "AtTarget" => "clusters that run the target already",
+        _ => "usual times of OpenShift updates",
+    };
+    if samples == 0 {
+        return what.to_owned();
+    }
+    format!("{what} ({})", count(samples, "time"))
+}
+
+fn no_eta(plan: &UpgradePlan) -> String {
+    if plan.unknown.is_empty() {
+        return "<none>: no cluster moves".to_owned();
+    }
+    let steps: Vec<String> = plan
+        .unknown
+        .iter()
+        .map(|unknown| format!("{} of {}", unknown.step, count(unknown.clusters, "cluster")))
+        .collect();
+    format!(
+        "unknown, because nobody knows how long these steps take: {}. It is known when 5 clusters have finished them, or with --durations. The timeline counts no time for them.",
+        steps.join(", ")
+    )
+}
+
+fn times(plan: &UpgradePlan, paint: Paint) -> String {
+    if plan.times.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        "STEP", "UPDATE", "SIZE", "P50", "P90", "CLUSTERS", "SAMPLES", "FROM",
+    ]);
+    for time in &plan.times {
+        let long = |seconds| age::human(TimeDelta::seconds(seconds));
+        table.push(vec![
+            time.step.into(),
+            time.update.unwrap_or("<none>").into(),
+            time.class.unwrap_or("<none>").into(),
+            long(time.p50_seconds).into(),
+            long(time.p90_seconds).into(),
+            time.clusters.to_string().into(),
+            time.samples.to_string().into(),
+            basis(time.basis, 0).into(),
+        ]);
+    }
+    table.render(paint, 2)
+}

@@ -1,0 +1,75 @@
+//! `plan` on the sample of a hub, as a user sees it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod outcome;
+
+use serde_json::{Value, json};
+
+use self::outcome::Outcome;
+
+fn sample(path: &str) -> String {
+    repository::data::sample("rehearsal")
+        .join(path)
+        .display()
+        .to_string()
+}
+
+/// Runs `plan` on the sample of a hub.
+fn plan(args: &[&str]) -> Outcome {
+    let hub = sample("hub");
+    Outcome::of(&[&["plan", "--from", &hub], args].concat(), |command| {
+        command.env_remove("KUBECONFIG")
+    })
+}
+
+#[test]
+fn the_plan_of_an_upgrade_under_way_groups_what_blocks_it() {
+    let outcome = plan(&["spring"]);
+    assert_eq!((outcome.code, outcome.err.as_str()), (Some(3), ""), "{outcome:?}");
+    insta::assert_snapshot!(outcome.out);
+}
+
+#[test]
+fn the_plan_of_a_file_has_an_end_if_the_times_are_given() {
+    let file = sample("winter.yaml");
+    let given = sample("durations.yaml");
+    let of = |args: &[&str]| -> Value {
+        let outcome = plan(&[&["-f", &file, "-o", "json"], args].concat());
+        assert_eq!((outcome.code, outcome.err.as_str()), (Some(3), ""), "{outcome:?}");
+        serde_json::from_str(&outcome.out).unwrap()
+    };
+    let with_times = of(&["--durations", &given]);
+    assert_eq!(with_times["unknown"], json!([]));
+    assert_eq!(with_times["eta"]["basis"], "Given");
+    assert!(with_times["eta"]["p50"].as_str() <= with_times["eta"]["p90"].as_str());
+    let without = of(&[]);
+    assert_eq!(without["planHash"], with_times["planHash"]);
+}
+
+#[test]
+fn a_plan_that_would_finish_gives_exit_code_0_and_writes_nothing() {
+    let object = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+        "metadata": {"name": "winter", "namespace": "upgrades"}, "spec": {
+            "clusterSelector": {"matchExpressions": [{"key": "name", "operator": "In", "values": ["canary-1", "edge-01"]}]},
+            "clusterVersion": {"channel": "stable-4.15", "version": "4.15.3"},
+            "paused": true,
+        },
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), object.to_string()).unwrap();
+    let outcome = plan(&["-f", file.path().to_str().unwrap()]);
+    assert_eq!((outcome.code, outcome.err.as_str()), (Some(0), ""), "{outcome:?}");
+    assert!(
+        outcome.out.contains("Would finish") && outcome.out.contains("now: Paused"),
+        "{}",
+        outcome.out
+    );
+}
+
+#[test]
+fn a_plan_needs_a_name_or_a_file() {
+    assert_eq!(plan(&[]).code, Some(2));
+    assert_eq!(plan(&["nobody"]).code, Some(1));
+}

@@ -1,0 +1,224 @@
+use super::*;
+use crate::model::{Phase, Stage};
+use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
+
+const MINUTE: i64 = 60;
+
+/// A finished cluster whose update took that many minutes.
+fn finished(mut fleet: FleetBuilder, name: &str, minutes: i64) -> FleetBuilder {
+    let mut row: crate::model::Record = record(Phase::Complete)
+        .succeeded(Stage::Platform, -600 * MINUTE)
+        .into();
+    row.from_version = "4.11.0".into();
+    if let Some(stage) = &mut row.stages[Stage::Platform.index()] {
+        stage.finished = Some(stage.started + TimeDelta::minutes(minutes));
+    }
+    fleet = fleet.cluster(name);
+    fleet.record(row)
+}
+
+fn timings(policy: PolicyBuilder, fleet: FleetBuilder, profile: &dyn Fn(&str) -> Profile) -> Timings {
+    let fleet = fleet.build();
+    let profiles = profiles(&fleet, profile);
+    Timings::new(at(0), &policy.build(), &fleet, &profiles, OtherTimes::NONE)
+}
+
+fn profiles(fleet: &Fleet, profile: &dyn Fn(&str) -> Profile) -> Vec<Profile> {
+    let clusters = fleet.clusters.iter();
+    clusters.map(|cluster| profile(&cluster.name)).collect()
+}
+
+fn classes(name: &str) -> Profile {
+    let class = match name.as_bytes().first() {
+        Some(b's') => ClusterClass::SingleNode,
+        Some(b'm') => ClusterClass::MultiNode,
+        _ => ClusterClass::Unknown,
+    };
+    Profile {
+        class,
+        history: Vec::new(),
+    }
+}
+
+/// Basis, number of times and median of what a fleet has before it.
+fn used(timings: &Timings) -> Vec<(Basis, usize, i64)> {
+    let used = timings.used().into_iter();
+    used.map(|(timing, _)| {
+        let median = timing.samples.quantile(0.5).num_minutes();
+        (timing.basis, timing.measured, median)
+    })
+    .collect()
+}
+
+fn to_minor() -> PolicyBuilder {
+    policy().target("4.12.0")
+}
+
+#[test]
+fn five_finished_clusters_of_the_same_class_say_how_long_the_others_take() {
+    let mut all = fleet()
+        .cluster("m9")
+        .version("4.11.0")
+        .cluster("s9")
+        .version("4.11.0");
+    for number in 0..5 {
+        all = finished(all, &format!("s{number}"), 40 + number);
+    }
+    for number in 0..4 {
+        all = finished(all, &format!("m{number}"), 200);
+    }
+    let timings = timings(to_minor(), all, &classes);
+    // Four are too few, but they correct what is usual.
+    let found = used(&timings);
+    assert_eq!(found[1], (Basis::Upgrade, 5, 42));
+    assert!(matches!(found[0], (Basis::Usual, 4, 76..=110)), "{found:?}");
+    assert_eq!(timings.main_basis(), Some((Basis::Usual, 4)));
+}
+
+#[test]
+fn before_five_have_finished_the_own_past_counts_and_then_usual_times_of_the_class() {
+    let past = |change, minutes| PastUpdate {
+        change,
+        took: TimeDelta::minutes(minutes),
+    };
+    let profile = |name: &str| match name {
+        "own" => Profile {
+            class: ClusterClass::SingleNode,
+            history: vec![
+                past(VersionChange::Minor, 50),
+                past(VersionChange::Patch, 20),
+                past(VersionChange::Minor, 54),
+                past(VersionChange::Minor, 9_000),
+            ],
+        },
+        "other" => Profile {
+            class: ClusterClass::MultiNode,
+            history: vec![past(VersionChange::Patch, 20)],
+        },
+        _ => Profile::default(),
+    };
+    for (name, expected) in [
+        ("other", (Basis::Usual, 0, 75)),
+        ("own", (Basis::History, 2, 52)),
+        ("unknown", (Basis::Usual, 0, 70)),
+    ] {
+        let timings = timings(to_minor(), fleet().cluster(name).version("4.11.0"), &profile);
+        assert_eq!(used(&timings), [expected], "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_guessed_where_nothing_is_known() {
+    let policy = || to_minor().pre_action().operators();
+    let two = fleet()
+        .cluster("a")
+        .version("4.11.0")
+        .cluster("b")
+        .version("4.11.0");
+    let timings = timings(policy(), two, &classes);
+    assert_eq!(timings.unknown(), [(Step::PreAction, 2), (Step::Operators, 2)]);
+    assert_eq!(timings.run_by_name(0, "a", Step::PreAction), Run::AT_ONCE);
+    let given = OtherTimes {
+        given: &|(step, ..)| (step == Step::PreAction).then(|| Samples::around(TimeDelta::minutes(7), 0.0)),
+        hub: &|_| None,
+    };
+    let two = fleet()
+        .cluster("a")
+        .version("4.11.0")
+        .cluster("b")
+        .version("4.11.0")
+        .build();
+    let timings = Timings::new(at(0), &policy().build(), &two, &profiles(&two, &classes), given);
+    assert_eq!(timings.unknown(), [(Step::Operators, 2)]);
+    let takes = timings.run_by_name(0, "a", Step::PreAction).takes;
+    assert_eq!(takes, Some(TimeDelta::minutes(7)));
+}
+
+#[test]
+fn what_is_done_or_changes_nothing_is_not_waited_for() {
+    let all = fleet()
+        .cluster("at-target")
+        .version("4.12.0")
+        .cluster("done")
+        .record(record(Phase::Complete).succeeded(Stage::Platform, -7200));
+    let timings = timings(to_minor(), all, &classes);
+    assert_eq!(used(&timings), [(Basis::AtTarget, 0, 0)]);
+    let takes = timings.run_by_name(3, "at-target", Step::Platform).takes;
+    assert_eq!(takes, Some(NOTHING_TO_CHANGE));
+    assert_eq!(timings.run_by_name(3, "done", Step::Platform), Run::AT_ONCE);
+}
+
+#[test]
+fn a_step_under_way_takes_longer_than_it_has_run() {
+    let all = fleet()
+        .cluster("m1")
+        .version("4.11.0")
+        .record(record(Phase::Partial).stage(Stage::Platform, -100 * MINUTE))
+        .work(Step::Platform, work(-100 * MINUTE).running());
+    let timings = timings(to_minor(), all, &classes);
+    for draw in 0..50 {
+        let takes = timings.run_by_name(draw, "m1", Step::Platform).takes.unwrap();
+        assert!(takes >= TimeDelta::minutes(100), "{takes}");
+    }
+    assert!(timings.typical("m1", Step::Platform).takes > Some(TimeDelta::minutes(100)));
+}
+
+#[test]
+fn what_is_less_certain_is_spread_wider() {
+    let fleet = fleet().cluster("m1").version("4.11.0").build();
+    let member = FleetMember { name: "m1", index: 0 };
+    let spread = |hub: &dyn Fn(Kind) -> Option<Samples>| {
+        let others = OtherTimes {
+            given: &|_| None,
+            hub,
+        };
+        let timings = Timings::new(
+            at(0),
+            &to_minor().build(),
+            &fleet,
+            &profiles(&fleet, &classes),
+            others,
+        );
+        let times = (0..100).map(|draw| timings.run_of(draw, member, Step::Platform).takes.unwrap());
+        let mut times: Vec<TimeDelta> = times.collect();
+        times.sort_unstable();
+        times[90] - times[10]
+    };
+    let certain = spread(&|_| Samples::new([TimeDelta::minutes(75); 5]));
+    assert!(
+        certain > TimeDelta::minutes(10) && certain < TimeDelta::minutes(30),
+        "{certain}"
+    );
+    assert!(spread(&|_| None) > certain * 2);
+}
+
+#[test]
+fn usual_times_have_the_median_and_the_percentile_that_are_published() {
+    for class in [
+        ClusterClass::SingleNode,
+        ClusterClass::MultiNode,
+        ClusterClass::Unknown,
+    ] {
+        let (median, slow) = class.usual_minutes();
+        let samples = usual((median, slow));
+        assert_eq!(samples.quantile(0.5), TimeDelta::minutes(median));
+        assert_eq!(samples.quantile(0.9), TimeDelta::minutes(slow));
+        assert!(samples.sorted().is_sorted());
+    }
+}
+
+#[test]
+fn clusters_that_run_for_longer_than_usual_correct_what_is_usual() {
+    let median = |minutes: i64| {
+        let all = fleet()
+            .cluster("m1")
+            .version("4.11.0")
+            .cluster("m2")
+            .version("4.11.0")
+            .record(record(Phase::Partial).stage(Stage::Platform, -minutes * MINUTE))
+            .work(Step::Platform, work(-minutes * MINUTE).running());
+        used(&timings(to_minor(), all, &classes))[0].2
+    };
+    assert!((70..=85).contains(&median(1)), "{}", median(1));
+    assert!(median(170) > median(1), "{}", median(170));
+}
