@@ -75,7 +75,7 @@ impl Writer<'_> {
         let mut next = match next {
             Some(mut next) => {
                 let given = next.get("metadata").cloned();
-                self.coerce(&mut next).map_err(ApiError::internal)?;
+                self.coerce(&mut next, true).map_err(ApiError::internal)?;
                 self.unseen.is_untidy = self.kind.is_custom && given.as_ref() != next.get("metadata");
                 next
             }

@@ -22,7 +22,7 @@ impl Writer<'_> {
                 "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
             ))
         };
-        let unknown = self.coerce(object).map_err(|why| refused(&why))?;
+        let unknown = self.coerce(object, false).map_err(|why| refused(&why))?;
         self.judge(unknown).map_err(|why| refused(&why))
     }
 
@@ -30,7 +30,9 @@ impl Writer<'_> {
     pub(super) fn read_patched(&mut self, object: &mut Value) -> Result<(), ApiError> {
         // Only refusals show what was patched.
         let patched = (self.options.validation == FieldValidation::Strict).then(|| object.to_string());
-        let unknown = self.check_patched_type(object).and_then(|()| self.coerce(object));
+        let unknown = self
+            .check_patched_type(object)
+            .and_then(|()| self.coerce(object, false));
         let unknown = unknown.map_err(|why| ApiError::invalid_patch(&object.to_string(), &why))?;
         self.judge(unknown)
             .map_err(|why| ApiError::invalid_patch(&patched.unwrap_or_default(), &why))
@@ -53,17 +55,20 @@ impl Writer<'_> {
         }
     }
 
-    /// Removes what the schema does not know, `null`s and empty metadata, and adds defaults. Returns what was unknown.
+    /// Removes what the schema does not know, `null`s and empty metadata, and adds defaults. Returns what was unknown. A `null` that is
+    /// applied to an object of a custom kind stays, since the server does not read that object again.
     ///
     /// # Errors
     /// Metadata, or a field of a built-in kind, has another type.
-    pub(super) fn coerce(&self, object: &mut Value) -> Result<Vec<String>, String> {
+    pub(super) fn coerce(&self, object: &mut Value, is_applied: bool) -> Result<Vec<String>, String> {
         let schema = &self.kind.schema;
         if let Some(error) = self.type_error(object) {
             return Err(error);
         }
         let unknown = schema.prune(object);
-        schema.drop_nulls(object);
+        if !is_applied || !self.kind.is_custom {
+            schema.drop_nulls(object);
+        }
         schema.tidy_metadata(object);
         if !self.kind.is_custom {
             Schema::drop_empty(object, &self.kind.always);
