@@ -87,8 +87,16 @@ async fn a_gate_is_seen_before_any_start_and_acknowledged_by_name_from_the_hub()
     part(1, &[setup], async |turn| {
         let (s, cluster) = (turn.scenario(), turn.cluster(1));
         cluster.feedback_every(Duration::from_secs(2)).await?;
-        s.create(with(&[to(target, channel), limits(1, "20m"), require()]))
-            .await?;
+        // It applies to one of the clusters, and another one cannot evaluate it.
+        let risk = json!({"name": "NonZonalAzureMachineSetScaling", "reason": "no machines are added here"});
+        let accepted = json!({"clusterVersion": {"acceptRisks": [risk]}});
+        s.create(with(&[
+            to(target, channel),
+            limits(1, "20m"),
+            require(),
+            accepted,
+        ]))
+        .await?;
         let row = s
             .up()
             .row_until(s.c(1), "the gate", |row| row.reason == "AdminAckRequired")
@@ -138,8 +146,16 @@ async fn a_target_in_another_channel_is_evaluated_after_the_channel_was_set_and_
     part(1, &[at(from, "eus-4.14")], async |turn| {
         let (s, cluster) = (turn.scenario(), turn.cluster(1));
         cluster.feedback_every(Duration::from_secs(2)).await?;
-        s.create(with(&[to(target, channel), limits(1, "20m"), require()]))
-            .await?;
+        // It applies to one of the clusters, and another one cannot evaluate it.
+        let risk = json!({"name": "NonZonalAzureMachineSetScaling", "reason": "no machines are added here"});
+        let accepted = json!({"clusterVersion": {"acceptRisks": [risk]}});
+        s.create(with(&[
+            to(target, channel),
+            limits(1, "20m"),
+            require(),
+            accepted,
+        ]))
+        .await?;
         s.up()
             .row_until(s.c(1), "another channel", |row| row.reason == "ChannelDiffers")
             .await?;
