@@ -20,6 +20,12 @@ fn require() -> Value {
     json!({"preflight": {"mode": "Require"}})
 }
 
+/// Accepts a risk that applies to one of the clusters and that another one cannot evaluate.
+fn accepted_risk() -> Value {
+    let risk = json!({"name": "NonZonalAzureMachineSetScaling", "reason": "no machines are added here"});
+    json!({"clusterVersion": {"acceptRisks": [risk]}})
+}
+
 /// The first cluster is on Azure, the second on AWS, and the third has no metric of its platform.
 #[tokio::test]
 async fn a_risk_that_applies_blocks_that_cluster_alone_before_its_start_and_is_accepted_by_name() -> Result<()>
@@ -87,14 +93,11 @@ async fn a_gate_is_seen_before_any_start_and_acknowledged_by_name_from_the_hub()
     part(1, &[setup], async |turn| {
         let (s, cluster) = (turn.scenario(), turn.cluster(1));
         cluster.feedback_every(Duration::from_secs(2)).await?;
-        // It applies to one of the clusters, and another one cannot evaluate it.
-        let risk = json!({"name": "NonZonalAzureMachineSetScaling", "reason": "no machines are added here"});
-        let accepted = json!({"clusterVersion": {"acceptRisks": [risk]}});
         s.create(with(&[
             to(target, channel),
             limits(1, "20m"),
             require(),
-            accepted,
+            accepted_risk(),
         ]))
         .await?;
         let row = s
@@ -146,14 +149,11 @@ async fn a_target_in_another_channel_is_evaluated_after_the_channel_was_set_and_
     part(1, &[at(from, "eus-4.14")], async |turn| {
         let (s, cluster) = (turn.scenario(), turn.cluster(1));
         cluster.feedback_every(Duration::from_secs(2)).await?;
-        // It applies to one of the clusters, and another one cannot evaluate it.
-        let risk = json!({"name": "NonZonalAzureMachineSetScaling", "reason": "no machines are added here"});
-        let accepted = json!({"clusterVersion": {"acceptRisks": [risk]}});
         s.create(with(&[
             to(target, channel),
             limits(1, "20m"),
             require(),
-            accepted,
+            accepted_risk(),
         ]))
         .await?;
         s.up()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
+use super::read::Nulls;
 use super::{FieldValidation, Writer, Written, strategic, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
@@ -75,7 +76,7 @@ impl Writer<'_> {
         let mut next = match next {
             Some(mut next) => {
                 let given = next.get("metadata").cloned();
-                self.coerce(&mut next, true).map_err(ApiError::internal)?;
+                self.coerce(&mut next, Nulls::Keep).map_err(ApiError::internal)?;
                 self.unseen.is_untidy = self.kind.is_custom && given.as_ref() != next.get("metadata");
                 next
             }

@@ -11,6 +11,15 @@ use super::{FieldValidation, Writer, text};
 use crate::error::ApiError;
 use crate::schema::{Cause, CauseKind, Path, Schema};
 
+/// What becomes of a `null` in a declared field that may not be null and has no default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nulls {
+    /// It goes, since the object is read.
+    Drop,
+    /// It stays in an object of a custom kind, which the server does not read again after it has applied a configuration.
+    Keep,
+}
+
 impl Writer<'_> {
     /// Reads the body of a POST or PUT.
     pub(super) fn read(&mut self, object: &mut Value) -> Result<(), ApiError> {
@@ -22,7 +31,7 @@ impl Writer<'_> {
                 "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
             ))
         };
-        let unknown = self.coerce(object, false).map_err(|why| refused(&why))?;
+        let unknown = self.coerce(object, Nulls::Drop).map_err(|why| refused(&why))?;
         self.judge(unknown).map_err(|why| refused(&why))
     }
 
@@ -32,7 +41,7 @@ impl Writer<'_> {
         let patched = (self.options.validation == FieldValidation::Strict).then(|| object.to_string());
         let unknown = self
             .check_patched_type(object)
-            .and_then(|()| self.coerce(object, false));
+            .and_then(|()| self.coerce(object, Nulls::Drop));
         let unknown = unknown.map_err(|why| ApiError::invalid_patch(&object.to_string(), &why))?;
         self.judge(unknown)
             .map_err(|why| ApiError::invalid_patch(&patched.unwrap_or_default(), &why))
@@ -55,18 +64,17 @@ impl Writer<'_> {
         }
     }
 
-    /// Removes what the schema does not know, `null`s and empty metadata, and adds defaults. Returns what was unknown. A `null` that is
-    /// applied to an object of a custom kind stays, since the server does not read that object again.
+    /// Removes what the schema does not know, meaningless `null`s and empty metadata, and adds defaults. Returns what was unknown.
     ///
     /// # Errors
     /// Metadata, or a field of a built-in kind, has another type.
-    pub(super) fn coerce(&self, object: &mut Value, is_applied: bool) -> Result<Vec<String>, String> {
+    pub(super) fn coerce(&self, object: &mut Value, nulls: Nulls) -> Result<Vec<String>, String> {
         let schema = &self.kind.schema;
         if let Some(error) = self.type_error(object) {
             return Err(error);
         }
         let unknown = schema.prune(object);
-        if !is_applied || !self.kind.is_custom {
+        if nulls == Nulls::Drop || !self.kind.is_custom {
             schema.drop_nulls(object);
         }
         schema.tidy_metadata(object);

@@ -40,10 +40,10 @@ impl VersionChange {
     /// The change from a version to another one. Either may be empty, which means unknown.
     #[must_use]
     pub fn of(from: &str, to: &str) -> VersionChange {
-        let minor = |version: &str| {
-            let mut parts = version.splitn(3, '.').map(str::to_owned);
+        fn minor(version: &str) -> Option<(&str, &str)> {
+            let mut parts = version.splitn(3, '.');
             Some((parts.next()?, parts.next()?))
-        };
+        }
         match (minor(from), minor(to)) {
             _ if from == to && !to.is_empty() => VersionChange::Nothing,
             (Some(from), Some(to)) if from != to => VersionChange::Minor,

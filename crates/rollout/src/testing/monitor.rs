@@ -139,8 +139,8 @@ impl Watch {
 
     /// A second plan without any event in between must ask for nothing and change nothing.
     fn watch_idempotence(&mut self, now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, first: &Plan) {
-        // Whether the hub has a row of a dropped cluster, which holds its slot, is known once the plan is adopted. A
-        // cluster that is gone may be dropped only then, and no longer keeps others from starting.
+        // Whether the hub has a row of a dropped cluster, which holds its slot, is known once the plan is adopted.
+        // Likewise a cluster that is gone may be dropped only by the next plan, and may keep others waiting until then.
         let soon = now + TimeDelta::seconds(1);
         let drops = !first.dropped.is_empty() || fleet.clusters.iter().any(|cluster| cluster.gone);
         if drops && first.wake_at.is_some_and(|wake| wake <= soon) {
