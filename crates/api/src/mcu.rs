@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -18,6 +17,10 @@ use crate::estimate::UpgradeEstimate;
 use crate::preflight::{AcceptedRisk, AdminAck, PreflightSpec, PreflightSummary};
 use crate::report::Phase;
 use crate::schema;
+
+mod strategy;
+
+pub use strategy::{UpgradeStrategy, WORKER_POOLS_TIMEOUT, WorkerPoolsMode};
 
 /// Which clusters to upgrade, to which release, and with which precautions.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -236,70 +239,6 @@ pub struct OperatorRef {
     #[schemars(length(min = 1, max = 63))]
     #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("must be the namespace of a Subscription: lower-case letters, digits and -"))]
     pub namespace: String,
-}
-
-/// Limits the risk of the upgrade: canaries, concurrency, time limits, tolerated failures and soak time.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UpgradeStrategy {
-    /// Clusters that are upgraded first; all of them must complete before any other cluster starts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub canary_clusters: Option<CanaryClusters>,
-    /// Time limit for a cluster's pre-action, and for its post-action, such as 15m. If unset, clusterUpgradeTimeout.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::duration")]
-    pub action_timeout: Option<String>,
-    /// Time limit for a cluster's platform upgrade, and for an action if actionTimeout is unset, such as 90m; 3h by default.
-    #[serde(default = "default_cluster_timeout")]
-    #[schemars(schema_with = "schema::duration")]
-    pub cluster_upgrade_timeout: String,
-    /// Clusters that may be in flight at once: a number, or a percentage of all selected clusters, rounded up; 10 by
-    /// default.
-    #[serde(default = "default_max_concurrency")]
-    #[schemars(schema_with = "schema::max_concurrency")]
-    pub max_concurrency: IntOrString,
-    /// Time limit for a cluster's operator upgrades, such as 1h; 20m by default.
-    #[serde(default = "default_operators_timeout")]
-    #[schemars(schema_with = "schema::duration")]
-    pub operators_upgrade_timeout: String,
-    /// How many clusters may fail, or have a degraded pre-action, while other clusters still start: a number, or a
-    /// percentage of all clusters of the upgrade, rounded up. If there are more, clusters in flight finish and no
-    /// further cluster starts. With 0 the first failure stops the starts. If unset, there is no limit. Canaries do not
-    /// count: one failed canary stops the starts, whatever this limit is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::max_failures")]
-    pub max_failures: Option<IntOrString>,
-    /// How long an upgraded cluster must stay healthy before it counts as complete, such as 30m. If unset, it counts
-    /// at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::duration_or_zero")]
-    pub min_success_time: Option<String>,
-}
-
-fn default_cluster_timeout() -> String {
-    "3h".to_owned()
-}
-
-fn default_operators_timeout() -> String {
-    "20m".to_owned()
-}
-
-fn default_max_concurrency() -> IntOrString {
-    IntOrString::Int(10)
-}
-
-impl Default for UpgradeStrategy {
-    fn default() -> Self {
-        UpgradeStrategy {
-            canary_clusters: None,
-            action_timeout: None,
-            cluster_upgrade_timeout: default_cluster_timeout(),
-            max_concurrency: default_max_concurrency(),
-            operators_upgrade_timeout: default_operators_timeout(),
-            max_failures: None,
-            min_success_time: None,
-        }
-    }
 }
 
 /// Which clusters are canaries.

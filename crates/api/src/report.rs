@@ -223,6 +223,8 @@ pub enum Phase {
     Initialized,
     /// The cluster is updating.
     Partial,
+    /// The ClusterVersion is updated, and the worker pools are not all updated yet. Only with workerPools: Wait.
+    Workers,
     /// The cluster's operators are being upgraded.
     Operators,
     /// The cluster is upgraded and is watched for minSuccessTime.
@@ -277,13 +279,14 @@ impl From<Step> for Stage {
 
 impl Phase {
     /// All phases, in the order a cluster goes through them.
-    pub const ALL: [Phase; 11] = [
+    pub const ALL: [Phase; 12] = [
         Phase::Pending,
         Phase::Blocked,
         Phase::PreAction,
         Phase::PreActionDegraded,
         Phase::Initialized,
         Phase::Partial,
+        Phase::Workers,
         Phase::Operators,
         Phase::Soaking,
         Phase::Complete,
@@ -301,6 +304,7 @@ impl Phase {
             Phase::PreActionDegraded => "PreActionDegraded",
             Phase::Initialized => "Initialized",
             Phase::Partial => "Partial",
+            Phase::Workers => "Workers",
             Phase::Operators => "Operators",
             Phase::Soaking => "Soaking",
             Phase::Complete => "Complete",
@@ -316,7 +320,7 @@ impl Phase {
     pub const fn holds_slot(self) -> bool {
         matches!(
             self,
-            Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Operators
+            Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Workers | Phase::Operators
         )
     }
 
@@ -334,6 +338,7 @@ impl Phase {
             self,
             Phase::Initialized
                 | Phase::Partial
+                | Phase::Workers
                 | Phase::Operators
                 | Phase::Soaking
                 | Phase::Complete

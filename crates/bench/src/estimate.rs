@@ -133,6 +133,7 @@ impl Case {
             canaries: canaries > 0,
             cluster_timeout: TimeDelta::hours(12),
             action_timeout: None,
+            worker_pools_timeout: None,
             max_concurrency: Limit::Count(u32::try_from(slots).unwrap_or(1)),
             ..policy_with_slots(1)
         };

@@ -282,6 +282,7 @@ pub fn policy_with_slots(slots: usize) -> Policy {
         min_success_time: None,
         cluster_timeout: TimeDelta::hours(3),
         action_timeout: None,
+        worker_pools_timeout: None,
         operators_timeout: TimeDelta::minutes(22),
         canaries: false,
         clock_trusted: true,
@@ -335,6 +336,7 @@ pub fn cluster(name: &str, stand: Stand) -> Cluster {
         version: "4.11.9".into(),
         newest_version: "4.11.9".into(),
         preflight: rollout::Preflight::NotAsked,
+        worker_pools: rollout::WorkerPools::NotAsked,
     }
 }
 

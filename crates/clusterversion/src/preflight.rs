@@ -5,10 +5,11 @@
 
 mod facts;
 mod judge;
+pub mod pools;
 pub mod recipe;
 
 pub use facts::{
-    AppliedUpdate, Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolState, WorkerPool,
+    AppliedUpdate, Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolGroup, PoolState, Pools,
 };
 pub use judge::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge};
 

@@ -222,6 +222,9 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             rival,
             newest_version: newest(&version, installed, claimed),
             preflight: entry.preflights.of(name, entry.uid, self.index, self.now),
+            worker_pools: entry
+                .preflights
+                .worker_pools(name, entry.uid, self.index, self.now),
             version,
             works: step_works,
             record: row

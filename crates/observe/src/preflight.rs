@@ -4,6 +4,7 @@
 //! only its own start.
 
 mod names;
+mod workers;
 
 use std::sync::Arc;
 
@@ -42,11 +43,29 @@ pub struct Question {
     pub counts_after: TimeDelta,
 }
 
+/// What an upgrade asks its clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// Before they start.
+    pub preflight: Option<Arc<Question>>,
+    /// When their version is updated, for their worker pools: hash of the probe.
+    pub workers: Option<Arc<str>>,
+}
+
+/// What a probe asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeKind {
+    /// Whether the cluster would take the update.
+    Preflight,
+    /// The state of its worker pools.
+    Workers,
+}
+
 /// A write that the preflight needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeWrite {
     /// Ask a cluster.
-    Create(Arc<str>),
+    Create(Arc<str>, ProbeKind),
     /// Delete the probe with this UID.
     Delete(Arc<str>, Arc<str>),
 }
@@ -65,7 +84,9 @@ pub enum ProbeResult {
 /// The preflight of one upgrade.
 #[derive(Debug, Default)]
 pub struct Preflights {
-    question: Option<Arc<Question>>,
+    questions: Questions,
+    /// `namespace/name` of the upgrade.
+    key: Arc<str>,
     agents_can_read: bool,
     verdicts: AHashMap<Arc<str>, Judged>,
     names: KnownNames,
@@ -109,21 +130,20 @@ pub struct Asker<'a> {
 }
 
 impl Preflights {
-    /// Judges what has changed. `question`: what the spec in force asks; `None` if it asks nothing.
-    pub fn refresh(
-        &mut self,
-        question: Option<&Arc<Question>>,
-        asker: Asker<'_>,
-        index: &Index,
-        now: DateTime<Utc>,
-    ) {
-        if self.question.as_ref() != question {
-            self.question = question.cloned();
+    /// Judges what has changed. `questions`: what the spec in force asks.
+    pub fn refresh(&mut self, questions: &Questions, asker: Asker<'_>, index: &Index, now: DateTime<Utc>) {
+        if self.questions.preflight != questions.preflight {
             self.verdicts.clear();
             self.names = KnownNames::default();
         }
+        if self.questions != *questions || *self.key != *asker.key {
+            self.questions = questions.clone();
+            self.key = Arc::from(asker.key);
+        }
         self.agents_can_read = asker.agents_can_read;
-        let Some(question) = &self.question else { return };
+        let Some(question) = &self.questions.preflight else {
+            return;
+        };
         let mut present = 0;
         for (cluster, probe) in index.probes_of(asker.uid) {
             if !is_answer(cluster, probe, question, asker, index) {
@@ -151,17 +171,14 @@ impl Preflights {
     /// What is known of a cluster. `upgrade`: UID of the upgrade.
     #[must_use]
     pub fn of(&self, cluster: &str, upgrade: &str, index: &Index, now: DateTime<Utc>) -> Preflight {
-        let Some(question) = &self.question else {
+        let Some(question) = &self.questions.preflight else {
             return Preflight::NotAsked;
         };
         let judged = self.verdicts.get(cluster);
-        let can_read = self.agents_can_read || has_reading_agent(cluster, index);
-        if !can_read && !judged.is_some_and(Judged::is_answered) {
+        if !self.can_be_asked(cluster, index) && !judged.is_some_and(Judged::is_answered) {
             return Preflight::Blocked {
                 reason: Reason::PreflightUnsupported,
-                message: Arc::from(format!(
-                    "It is not known whether the cluster's work agent is of OCM v0.14 or newer and can be asked. If so, set label {LABEL_AGENT_VERSION}; if all agents are, start the controller with --agents-support-read-only."
-                )),
+                message: Arc::from(unsupported()),
             };
         }
         if let Some(judged) = judged {
@@ -191,7 +208,7 @@ impl Preflights {
     /// Counts the clusters that have not started. `None` if they are not asked.
     #[must_use]
     pub fn summary(&self, fleet: &Fleet) -> Option<PreflightSummary> {
-        self.question.as_ref()?;
+        self.questions.preflight.as_ref()?;
         let mut summary = PreflightSummary::default();
         for cluster in fleet.clusters.iter().filter(|cluster| waits(cluster)) {
             *match cluster.preflight {
@@ -206,7 +223,7 @@ impl Preflights {
     /// A note for each name of a risk or gate in the spec that is probably misspelled, until the first cluster has started.
     #[must_use]
     pub fn notes(&self, fleet: &Fleet) -> Vec<String> {
-        let Some(question) = &self.question else {
+        let Some(question) = &self.questions.preflight else {
             return Vec::new();
         };
         let has_names = !question.update.accepted_risks.is_empty() || !question.update.acks.is_empty();
@@ -229,14 +246,28 @@ impl Preflights {
         self.failures
             .retain(|name, _| is_in_fleet(name) || index.probe(name).is_some());
         let mut writes = self.deletions(fleet, policy, asker, index, now);
-        let mut wake = self.next_change(now);
-        if self.question.is_some() && !policy.deleting {
-            let is_free = |cluster: &&Cluster| {
-                let is_wanted = is_to_be_asked(cluster, policy) && index.probe(&cluster.name).is_none();
-                is_wanted && (asker.agents_can_read || has_reading_agent(&cluster.name, index))
+        let mut wake = earliest(self.next_change(now), self.next_workers(asker.uid, index, now));
+        if !policy.deleting {
+            let questions = self.questions.clone();
+            let can_read = asker.agents_can_read;
+            let is_free = |cluster: &Cluster| {
+                index.probe(&cluster.name).is_none() && (can_read || has_reading_agent(&cluster.name, index))
             };
-            for canaries in [true, false] {
-                let wanted = fleet.clusters.iter().filter(is_free);
+            let to_ask = |cluster: &'_ Cluster| questions.due(cluster, policy).filter(|_| is_free(cluster));
+            // A cluster whose pools are waited for holds a slot.
+            for (kind, canaries) in [
+                (ProbeKind::Workers, true),
+                (ProbeKind::Workers, false),
+                (ProbeKind::Preflight, true),
+                (ProbeKind::Preflight, false),
+            ] {
+                if !questions.ask(kind) {
+                    continue;
+                }
+                let wanted = fleet
+                    .clusters
+                    .iter()
+                    .filter(|cluster| to_ask(cluster) == Some(kind));
                 for cluster in wanted.filter(|cluster| cluster.canary == canaries) {
                     if !self.may_write(&cluster.name, now) {
                         continue;
@@ -248,7 +279,7 @@ impl Preflights {
                         return (writes, earliest(wake, Some(now + TimeDelta::seconds(1))));
                     }
                     self.running.insert(Arc::clone(&cluster.name));
-                    writes.push(ProbeWrite::Create(Arc::clone(&cluster.name)));
+                    writes.push(ProbeWrite::Create(Arc::clone(&cluster.name), kind));
                 }
             }
         }
@@ -274,12 +305,8 @@ impl Preflights {
                 continue;
             }
             let cluster = find(fleet, name);
-            let asks_this = self
-                .question
-                .as_ref()
-                .is_some_and(|question| question.hash == probe.hash);
-            let asks_this = asks_this && !is_former(name, probe, index);
-            let is_kept = asks_this && cluster.is_some_and(|cluster| is_kept(cluster, policy));
+            let needed = cluster.and_then(|cluster| self.questions.needed(cluster, policy));
+            let is_kept = needed.is_some_and(|hash| *hash == probe.hash) && !is_former(name, probe, index);
             if !is_kept {
                 self.running.insert(Arc::clone(name));
                 writes.push(ProbeWrite::Delete(Arc::clone(name), Arc::clone(&probe.uid)));
@@ -329,6 +356,10 @@ impl Preflights {
         failures.map(|(cluster, failure)| (cluster, &*failure.text)).min()
     }
 
+    fn can_be_asked(&self, cluster: &str, index: &Index) -> bool {
+        self.agents_can_read || has_reading_agent(cluster, index)
+    }
+
     fn may_write(&self, cluster: &str, now: DateTime<Utc>) -> bool {
         let is_waiting = |failure: &Failure| now < failure.until;
         !self.running.contains(cluster) && !self.failures.get(cluster).is_some_and(is_waiting)
@@ -348,7 +379,7 @@ impl Preflights {
 
     /// When a verdict changes by time alone.
     fn next_change(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let question = self.question.as_ref()?;
+        let question = self.questions.preflight.as_ref()?;
         let counts = self
             .verdicts
             .values()
@@ -360,6 +391,39 @@ impl Preflights {
         });
         changes.chain(counts).filter(|at| *at > now).min()
     }
+}
+
+impl Questions {
+    const fn ask(&self, kind: ProbeKind) -> bool {
+        match kind {
+            ProbeKind::Preflight => self.preflight.is_some(),
+            ProbeKind::Workers => self.workers.is_some(),
+        }
+    }
+
+    /// What a cluster must be asked now.
+    fn due(&self, cluster: &Cluster, policy: &Policy) -> Option<ProbeKind> {
+        if self.workers.is_some() && workers::is_waited_for(cluster, policy) {
+            return Some(ProbeKind::Workers);
+        }
+        (self.preflight.is_some() && is_to_be_asked(cluster, policy)).then_some(ProbeKind::Preflight)
+    }
+
+    /// Hash of the probe that a cluster may have now.
+    fn needed(&self, cluster: &Cluster, policy: &Policy) -> Option<&Arc<str>> {
+        if workers::is_waited_for(cluster, policy) {
+            return self.workers.as_ref();
+        }
+        let question = self.preflight.as_ref()?;
+        is_kept(cluster, policy).then_some(&question.hash)
+    }
+}
+
+/// Why a cluster whose work agent is not known cannot be asked.
+fn unsupported() -> String {
+    format!(
+        "It is not known whether the cluster's work agent is of OCM v0.14 or newer and can be asked. If so, set label {LABEL_AGENT_VERSION}; if all agents are, start the controller with --agents-support-read-only."
+    )
 }
 
 fn find<'a>(fleet: &'a Fleet, name: &Arc<str>) -> Option<&'a Cluster> {

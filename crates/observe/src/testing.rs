@@ -148,6 +148,19 @@ pub fn status_of_probe() -> Value {
     })
 }
 
+/// What is reported of ClusterOperator `machine-config`.
+#[must_use]
+pub fn operator_of_probe(pools: &str) -> Value {
+    json!({
+        "resourceMeta": {"group": "config.openshift.io", "kind": "ClusterOperator", "resource": "clusteroperators", "name": "machine-config"},
+        "conditions": [
+            {"type": "Applied", "status": "True"},
+            {"type": "Available", "status": "True"},
+            {"type": "UpgradeWorkerPools", "status": "True", "message": pools},
+        ],
+    })
+}
+
 /// What is reported of a `ConfigMap` with one rule.
 #[must_use]
 pub fn map_of_probe(namespace: &str, name: &str, rule: &str, message: &str) -> Value {

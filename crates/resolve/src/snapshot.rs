@@ -238,9 +238,8 @@ impl Snapshot {
             agents_can_read: true,
             rate: 0,
         };
-        let question = spec.preflight.as_ref().map(|preflight| &preflight.question);
         let mut preflights = Preflights::default();
-        preflights.refresh(question, asker, &self.index, self.now);
+        preflights.refresh(&spec.questions(), asker, &self.index, self.now);
         for cluster in &mut fleet.clusters {
             cluster.preflight = match preflights.of(&cluster.name, &upgrade.uid, &self.index, self.now) {
                 blocked @ Preflight::Blocked { .. } => blocked,

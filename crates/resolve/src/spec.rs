@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::ManagedClustersUpgradeSpec;
 use api::lenient::Lenient;
+use api::mcu::{WORKER_POOLS_TIMEOUT, WorkerPoolsMode};
 use api::names::{ANNOTATION_RETRY_FAILED, Step};
 use api::preflight::{PreflightMode, UnknownRisks};
 use api::text::is_not_yaml;
@@ -11,7 +12,7 @@ use api::validate::{self, SpecViolation, parse_duration, parse_limit};
 use api::views::{MAX_FINALIZERS, Upgrade};
 use chrono::TimeDelta;
 use clusterversion::preflight::PlannedUpdate;
-use observe::preflight::Question;
+use observe::preflight::{ProbeKind, Question, Questions};
 use rollout::{Hold, Policy};
 use sha2::{Digest, Sha256};
 
@@ -45,6 +46,8 @@ pub struct ResolvedSpec {
     pub policy: Policy,
     /// What clusters are asked before they start, if anything.
     pub preflight: Option<ResolvedPreflight>,
+    /// Renders the probes that ask for worker pools, if the upgrade waits for them.
+    pub workers: Option<ProbeTemplate>,
 }
 
 /// What clusters are asked before they start.
@@ -93,6 +96,7 @@ pub fn resolve_spec(
     let unreadable = |field: &str| violation(format!("upgradeStrategy.{field} cannot be read"));
     let templates = Templates::new(&spec, flags);
     let preflight = preflight(&spec, flags);
+    let workers = waits_for_pools(&spec).then(|| ProbeTemplate::workers(flags.spoke_rbac));
     (spec.pre_upgrade_action, spec.post_upgrade_action) = (None, None);
     let policy = Policy {
         revision: Arc::from(templates.revision()),
@@ -110,6 +114,7 @@ pub fn resolve_spec(
         cluster_timeout: parse_duration(&strategy.cluster_upgrade_timeout)
             .ok_or_else(|| unreadable("clusterUpgradeTimeout"))?,
         action_timeout: strategy.action_timeout.as_deref().and_then(parse_duration),
+        worker_pools_timeout: worker_pools_timeout(&spec),
         operators_timeout: parse_duration(&strategy.operators_upgrade_timeout)
             .ok_or_else(|| unreadable("operatorsUpgradeTimeout"))?
             + JOB_DEADLINE_MARGIN
@@ -136,7 +141,40 @@ pub fn resolve_spec(
         templates,
         policy,
         preflight,
+        workers,
     })
+}
+
+impl ResolvedSpec {
+    /// What renders a probe.
+    #[must_use]
+    pub fn probe(&self, kind: ProbeKind) -> Option<&ProbeTemplate> {
+        match kind {
+            ProbeKind::Preflight => self.preflight.as_ref().map(|preflight| &preflight.probe),
+            ProbeKind::Workers => self.workers.as_ref(),
+        }
+    }
+
+    /// What clusters are asked.
+    #[must_use]
+    pub fn questions(&self) -> Questions {
+        let preflight = self.preflight.as_ref();
+        let workers = self.workers.as_ref();
+        Questions {
+            preflight: preflight.map(|preflight| Arc::clone(&preflight.question)),
+            workers: workers.map(|probe| Arc::from(probe.hash())),
+        }
+    }
+}
+
+fn worker_pools_timeout(spec: &ManagedClustersUpgradeSpec) -> Option<TimeDelta> {
+    let timeout = spec.upgrade_strategy.worker_pools_timeout.as_deref();
+    let timeout = parse_duration(timeout.unwrap_or(WORKER_POOLS_TIMEOUT));
+    timeout.filter(|_| waits_for_pools(spec))
+}
+
+fn waits_for_pools(spec: &ManagedClustersUpgradeSpec) -> bool {
+    spec.cluster_version.is_some() && spec.upgrade_strategy.worker_pools == WorkerPoolsMode::Wait
 }
 
 /// What a valid spec asks clusters before they start.
@@ -146,7 +184,12 @@ fn preflight(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Res
     if preflight.mode == PreflightMode::Off {
         return None;
     }
-    let probe = ProbeTemplate::new(target, preflight.set_channel, flags.spoke_rbac);
+    let probe = ProbeTemplate::new(
+        target,
+        preflight.set_channel,
+        waits_for_pools(spec),
+        flags.spoke_rbac,
+    );
     let update = PlannedUpdate {
         version: target.version.clone(),
         image: target.image.clone(),
@@ -159,7 +202,7 @@ fn preflight(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Res
             .iter()
             .map(|finding| finding.as_str().to_owned())
             .collect(),
-        with_pools: false,
+        with_pools: waits_for_pools(spec),
         allow_downgrade: target.allow_downgrade,
     };
     let question = Question {

@@ -232,6 +232,10 @@ const CLUSTERS: &[(Reason, &str)] = &[
         "Check what blocks the update on the cluster (oc adm upgrade, oc get clusteroperators). Once the update can continue, run kubectl mcu retry {name} -n {namespace}. If the cluster is only slow, raise spec.upgradeStrategy.clusterUpgradeTimeout first.",
     ),
     (
+        Reason::WorkerPoolsTimeout,
+        "Check the MachineConfigPools on the cluster (oc get machineconfigpools): resume a paused pool, fix a degraded one. Once they can be updated, run kubectl mcu retry {name} -n {namespace}. If they are only slow, raise spec.upgradeStrategy.workerPoolsTimeout first.",
+    ),
+    (
         Reason::OperatorsUpgradeTimeout,
         "Check the Subscriptions and InstallPlans on the cluster, then run kubectl mcu retry {name} -n {namespace}. If the operators are only slow, raise spec.upgradeStrategy.operatorsUpgradeTimeout first.",
     ),
@@ -343,6 +347,9 @@ const fn by_phase(phase: Phase) -> &'static str {
         }
         Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Operators | Phase::PostAction => {
             "Nothing to do: the step is running."
+        }
+        Phase::Workers => {
+            "Nothing to do while the worker pools are being updated; resume a paused pool and fix a degraded one on the cluster (oc get machineconfigpools)."
         }
         Phase::Soaking => {
             "Nothing to do: the cluster is complete when its soak time has passed, if it stays healthy."

@@ -19,6 +19,7 @@ mod transitions;
 mod unread;
 mod unreadable;
 mod violations;
+mod workers;
 
 use crate::check::check;
 use crate::model::{Fleet, Operation, Phase, Plan, Policy, Reason, Record};

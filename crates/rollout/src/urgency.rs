@@ -38,6 +38,7 @@ impl Urgency {
             Phase::PreAction
             | Phase::Initialized
             | Phase::Partial
+            | Phase::Workers
             | Phase::Operators
             | Phase::PostAction
             | Phase::Soaking => (!gets_on).then_some(Urgency::Delayed),

@@ -208,6 +208,7 @@ fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<SpecViolation>) {
             "operatorsUpgradeTimeout",
             Some(&strategy.operators_upgrade_timeout),
         ),
+        ("workerPoolsTimeout", strategy.worker_pools_timeout.as_ref()),
     ] {
         let Some(text) = text else { continue };
         if parse_duration(text).is_none_or(|length| length < chrono::TimeDelta::seconds(1)) {

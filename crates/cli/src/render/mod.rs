@@ -33,6 +33,7 @@ pub const fn phase_tone(phase: Phase) -> Tone {
         | Phase::PreAction
         | Phase::Initialized
         | Phase::Partial
+        | Phase::Workers
         | Phase::Operators
         | Phase::Soaking
         | Phase::PostAction => Tone::Plain,

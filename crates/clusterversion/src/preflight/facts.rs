@@ -42,7 +42,7 @@ pub struct Facts {
     /// The gates that apply to the version that it runs and that are not acknowledged.
     pub gates: Fact<Vec<Gate>>,
     /// The pools of its worker nodes.
-    pub pools: Fact<Vec<WorkerPool>>,
+    pub pools: Fact<Pools>,
     /// Its past updates, the newest first, without the installation. Nothing is judged by them.
     pub history: Fact<Vec<AppliedUpdate>>,
 }
@@ -114,26 +114,37 @@ pub struct Gate {
     pub text: String,
 }
 
-/// A pool of worker nodes.
+/// The worker pools of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pools {
+    /// The version of the machine-config operator that says so; empty if it does not tell it.
+    pub version: String,
+    /// The pools by state. States without pools are left out.
+    pub groups: Vec<PoolGroup>,
+}
+
+/// The pools that are in the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerPool {
-    /// Name of the `MachineConfigPool`.
-    pub name: String,
-    /// Its state.
+pub struct PoolGroup {
+    /// Their state.
     pub state: PoolState,
+    /// How many there are.
+    pub count: usize,
+    /// Names of up to two of them: the first and the last in the alphabet.
+    pub names: Vec<String>,
 }
 
 /// The state of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
-    /// All nodes run the latest configuration.
-    Updated,
-    /// Some nodes are still to be updated.
-    Updating,
-    /// The pool is paused, so its nodes are not updated.
-    Paused,
     /// A node could not be updated.
     Degraded,
+    /// The pool is paused, so its nodes are not updated.
+    Paused,
+    /// Some nodes are still to be updated, or the operator says something that is not known.
+    Updating,
+    /// All nodes run the latest configuration.
+    Updated,
 }
 
 impl Facts {

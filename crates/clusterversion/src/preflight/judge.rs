@@ -447,25 +447,25 @@ fn gates(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindin
     }
 }
 
+/// The finding for pools in a state, if they need a person.
+pub(super) const fn pool_reason(state: PoolState) -> Option<PreflightReason> {
+    match state {
+        PoolState::Degraded => Some(PreflightReason::PoolDegraded),
+        PoolState::Paused => Some(PreflightReason::PoolPaused),
+        PoolState::Updating | PoolState::Updated => None,
+    }
+}
+
 fn pools(facts: &Facts, findings: &mut Vec<PreflightFinding>) {
     let Some(pools) = known(&facts.pools, "the worker pools of the cluster", findings) else {
         return;
     };
-    for (state, reason, text) in [
-        (PoolState::Degraded, PreflightReason::PoolDegraded, "degraded"),
-        (PoolState::Paused, PreflightReason::PoolPaused, "paused"),
-    ] {
-        let names: Vec<String> = pools
-            .iter()
-            .filter(|pool| pool.state == state)
-            .map(|pool| pool.name.clone())
-            .collect();
-        if !names.is_empty() {
-            let message = format!("MachineConfigPools are {text}: {}", names.join(", "));
+    for group in &pools.groups {
+        if let Some(reason) = pool_reason(group.state) {
             findings.push(PreflightFinding {
                 reason,
-                names,
-                message,
+                names: group.names.clone(),
+                message: group.text(),
             });
         }
     }

@@ -157,7 +157,7 @@ fn gate_prefix(target: &str) -> Option<String> {
 }
 
 /// The text of an expression on one line.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     lines.join(" ")
 }
@@ -354,7 +354,7 @@ fn read_keys(rule: &str, message: &str) -> Fact<Vec<Gate>> {
     Ok(found)
 }
 
-fn unreadable(rule: &str, message: &str) -> Missing {
+pub(super) fn unreadable(rule: &str, message: &str) -> Missing {
     let text: String = message.chars().take(MAX_TEXT).collect();
     Missing::Unsupported(format!("The answer to {rule} cannot be read: {text}"))
 }

@@ -26,7 +26,7 @@ fn well() -> Facts {
         offer: Ok(Offer::Recommended { image: String::new() }),
         gates: Ok(Vec::new()),
         history: Ok(Vec::new()),
-        pools: Ok(Vec::new()),
+        pools: Ok(Pools::default()),
     }
 }
 
@@ -317,17 +317,20 @@ fn gates_and_upgradeable_block_another_minor_version_only() {
 
 #[test]
 fn pools_count_only_where_the_upgrade_waits_for_them() {
-    let pool = |name: &str, state| WorkerPool {
-        name: name.to_owned(),
+    let group = |state, names: &[&str]| PoolGroup {
         state,
+        count: names.len(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
     };
-    let pools = vec![
-        pool("a", PoolState::Updated),
-        pool("b", PoolState::Degraded),
-        pool("c", PoolState::Paused),
-        pool("d", PoolState::Updating),
-        pool("e", PoolState::Paused),
-    ];
+    let pools = Pools {
+        version: "4.20.1".to_owned(),
+        groups: vec![
+            group(PoolState::Degraded, &["b"]),
+            group(PoolState::Paused, &["c", "e"]),
+            group(PoolState::Updating, &["d"]),
+            group(PoolState::Updated, &["a"]),
+        ],
+    };
     let facts = Facts {
         pools: Ok(pools),
         ..well()

@@ -16,6 +16,7 @@ use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Error};
+use resolve::works::probe::ProbeTemplate;
 use resolve::works::{ClusterFacts, Stamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -84,13 +85,12 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
         Write::Read {
             cluster, step, owner, ..
         } => adopt(client, (&job.upgrade, owner), cluster, WorkKind::Step(*step)).await,
-        Write::CreateProbe { cluster, spec, owner } => match &spec.preflight {
-            Some(preflight) => {
-                let body = preflight.probe.body(cluster, &job.upgrade, owner);
-                create(client, (&job.upgrade, owner), cluster, WorkKind::Probe, body).await
-            }
-            None => Ok(unmade("the spec no longer asks clusters".to_owned())),
-        },
+        Write::CreateProbe {
+            cluster,
+            kind,
+            spec,
+            owner,
+        } => create_probe(client, (&job.upgrade, owner), cluster, spec.probe(*kind)).await,
         Write::DeleteProbe { cluster, uid } => delete(client, cluster, WorkKind::Probe, (uid, None)).await,
         Write::Report { namespace, due, body } => {
             reports::write(client, namespace, due, body.as_deref()).await
@@ -124,6 +124,19 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             self::patch(client, &uri, MERGE_PATCH, patch).await.map(upgrade)
         }
     }
+}
+
+async fn create_probe(
+    client: &Client,
+    asker: (&str, &str),
+    cluster: &str,
+    probe: Option<&ProbeTemplate>,
+) -> Result<WriteResult, Error> {
+    let Some(probe) = probe else {
+        return Ok(unmade("the spec no longer asks clusters".to_owned()));
+    };
+    let body = probe.body(cluster, asker.0, asker.1);
+    create(client, asker, cluster, WorkKind::Probe, body).await
 }
 
 /// Writes the status of an upgrade, if the hub holds the given version of it.

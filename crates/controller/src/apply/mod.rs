@@ -21,6 +21,7 @@ pub use error::{Category, Retry, WriteError, WriteErrorKind};
 pub use execute::{carry_out, execute};
 pub use gate::Load;
 use observe::index::Uid;
+use observe::preflight::ProbeKind;
 pub use queue::{Priority, WriteQueue};
 use resolve::spec::ResolvedSpec;
 
@@ -121,7 +122,9 @@ pub enum Write {
     CreateProbe {
         /// The cluster.
         cluster: Arc<str>,
-        /// The spec whose preflight asks.
+        /// What is asked.
+        kind: ProbeKind,
+        /// The spec that asks.
         spec: Arc<ResolvedSpec>,
         /// `namespace/name` of the upgrade.
         owner: Arc<str>,

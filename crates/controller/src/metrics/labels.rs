@@ -199,6 +199,10 @@ impl ClusterPhase {
             ),
             (Phase::Partial.as_str(), " The cluster is updating."),
             (
+                Phase::Workers.as_str(),
+                " The cluster is updated, and its worker pools follow.",
+            ),
+            (
                 Phase::Operators.as_str(),
                 " The approval Job of the operators is running.",
             ),
@@ -263,6 +267,7 @@ impl Finish {
             | Phase::PreAction
             | Phase::Initialized
             | Phase::Partial
+            | Phase::Workers
             | Phase::Operators
             | Phase::Soaking
             | Phase::PostAction => None,

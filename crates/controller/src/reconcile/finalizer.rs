@@ -28,6 +28,7 @@ pub fn policy() -> Policy {
         min_success_time: None,
         cluster_timeout: TimeDelta::zero(),
         action_timeout: None,
+        worker_pools_timeout: None,
         operators_timeout: TimeDelta::zero(),
         canaries: false,
         clock_trusted: true,

@@ -16,10 +16,9 @@ use crate::state::upgrade::UpgradeEntry;
 /// Judges the answers that have changed since the last pass.
 pub(super) fn refresh(entry: &mut UpgradeEntry, index: &Index, settings: &Settings, now: DateTime<Utc>) {
     let spec = entry.in_force().filter(|_| !entry.is_deleting());
-    let question = spec.and_then(|spec| spec.preflight.as_ref());
-    let question = question.map(|preflight| Arc::clone(&preflight.question));
+    let questions = spec.map(|spec| spec.questions()).unwrap_or_default();
     let with = |preflights: &mut Preflights, asker: Asker<'_>| {
-        preflights.refresh(question.as_ref(), asker, index, now);
+        preflights.refresh(&questions, asker, index, now);
     };
     of(entry, settings, with);
 }
@@ -38,8 +37,9 @@ pub(super) fn due(
     });
     entry.wake_at = entry.wake_at.into_iter().chain(wake).min();
     let writes = writes.into_iter().filter_map(|write| match write {
-        ProbeWrite::Create(cluster) => Some(Write::CreateProbe {
+        ProbeWrite::Create(cluster, kind) => Some(Write::CreateProbe {
             cluster,
+            kind,
             spec: Arc::clone(wanted.spec.as_ref()?),
             owner: Arc::clone(&entry.key),
         }),

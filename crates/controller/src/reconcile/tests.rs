@@ -98,9 +98,13 @@ impl TestHub {
             Write::Create { cluster, step, .. } => {
                 WriteResult::Work(Box::new(self.made(cluster, *step, &job)))
             }
-            Write::CreateProbe { cluster, spec, owner } => {
-                let preflight = spec.preflight.as_ref().unwrap();
-                let body = preflight.probe.body(cluster, &job.upgrade, owner);
+            Write::CreateProbe {
+                cluster,
+                kind,
+                spec,
+                owner,
+            } => {
+                let body = spec.probe(*kind).unwrap().body(cluster, &job.upgrade, owner);
                 let mut work: ManifestWork = serde_json::from_slice(&body).unwrap();
                 work.metadata.uid = Some(format!("{cluster}-probe-{}", self.version));
                 work.metadata.resource_version = Some(self.version.to_string());

@@ -7,8 +7,9 @@ use api::views::{Condition, ManifestStatus, ManifestWork, WorkStatus, condition}
 use clusterversion::Era;
 use clusterversion::feedback::Feedback;
 use clusterversion::gates::{ACKS, GATES};
+use clusterversion::preflight::pools;
 use clusterversion::preflight::recipe::{self, PathValues};
-use clusterversion::preflight::{Fact, Facts, Gate, Health, Missing, Offer};
+use clusterversion::preflight::{Fact, Facts, Gate, Health, Missing, Offer, Pools};
 use clusterversion::types::{ClusterOperatorCondition, ConditionStatus};
 
 use super::platform::typed;
@@ -48,6 +49,12 @@ pub fn read(work: &ManifestWork) -> Facts {
         Object::Unknown(why) => Facts::missing(&why),
     };
     facts.gates = gates_of(&Object::of(gates), &Object::of(acks));
+    let operator = find(
+        &seen,
+        ("config.openshift.io", "ClusterOperator", "clusteroperators"),
+        ("", "machine-config"),
+    );
+    facts.pools = pools_of(Object::of(operator));
     facts
 }
 
@@ -178,6 +185,19 @@ fn offer(manifest: &ManifestStatus, paths: &PathValues<'_>) -> Fact<Offer> {
 
 fn no_rules() -> Missing {
     Missing::Unsupported("The agent evaluates no rules, which it does from version 1.0 of OCM on".to_owned())
+}
+
+fn pools_of(operator: Object<'_>) -> Fact<Pools> {
+    match operator {
+        Object::Found(manifest) => answer(manifest, pools::POOLS)
+            .unwrap_or_else(|| Err(no_rules()))
+            .and_then(pools::read_pools),
+        Object::Missing => Err(Missing::Unsupported(
+            "The cluster has no ClusterOperator machine-config, so it tells nothing of its worker pools"
+                .to_owned(),
+        )),
+        Object::Unknown(why) => Err(why),
+    }
 }
 
 fn gates_of(gates: &Object<'_>, acks: &Object<'_>) -> Fact<Vec<Gate>> {

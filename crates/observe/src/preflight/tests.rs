@@ -9,6 +9,8 @@ use super::*;
 use crate::index::Change;
 use crate::testing::{answered, probe, status_of_probe};
 
+mod workers;
+
 const UPGRADE: (&str, &str) = ("u1", "ns/u1");
 
 fn asker() -> Asker<'static> {
@@ -35,7 +37,7 @@ fn question() -> Arc<Question> {
 /// The fleet of an upgrade with a preflight.
 struct World {
     preflights: Preflights,
-    question: Option<Arc<Question>>,
+    questions: Questions,
     index: Index,
     fleet: Fleet,
     asker: Asker<'static>,
@@ -50,7 +52,10 @@ fn world(names: &[&str]) -> World {
     }
     World {
         preflights: Preflights::default(),
-        question: Some(question()),
+        questions: Questions {
+            preflight: Some(question()),
+            workers: None,
+        },
         index: Index::default(),
         fleet: builder.build(),
         asker: asker(),
@@ -61,9 +66,8 @@ fn world(names: &[&str]) -> World {
 
 impl World {
     fn refresh(&mut self, seconds: i64) {
-        let question = self.question.as_ref();
         self.preflights
-            .refresh(question, self.asker, &self.index, at(seconds));
+            .refresh(&self.questions, self.asker, &self.index, at(seconds));
     }
 
     /// The writes that are due, as lines.
@@ -73,7 +77,8 @@ impl World {
             self.preflights
                 .due(&self.fleet, &self.policy, self.asker, &self.index, at(seconds));
         let line = |write: &ProbeWrite| match write {
-            ProbeWrite::Create(cluster) => format!("create {cluster}"),
+            ProbeWrite::Create(cluster, ProbeKind::Preflight) => format!("create {cluster}"),
+            ProbeWrite::Create(cluster, ProbeKind::Workers) => format!("create {cluster} for its pools"),
             ProbeWrite::Delete(cluster, uid) => format!("delete {cluster} {uid}"),
         };
         writes.iter().map(line).collect()
@@ -211,7 +216,7 @@ fn answers_of_a_cluster_whose_channel_was_just_set_count_after_a_while() {
     let mut world = world(&["c1"]);
     let mut asked = (*question()).clone();
     asked.counts_after = TimeDelta::seconds(120);
-    world.question = Some(Arc::new(asked));
+    world.questions.preflight = Some(Arc::new(asked));
     world.answers("c1", without_offer(), 10);
     assert_eq!(world.reason("c1", 10), Some((false, Reason::PreflightPending)));
     world.answers("c1", status_of_probe(), 60);
@@ -256,7 +261,7 @@ fn a_probe_that_asks_something_else_is_deleted_and_tells_nothing() {
     assert_eq!(world.says("c1", 0), Preflight::Ready);
     let mut other = Question::clone(&question());
     other.hash = Arc::from("h2");
-    world.question = Some(Arc::new(other));
+    world.questions.preflight = Some(Arc::new(other));
     assert_eq!(world.due(1), ["delete c1 c1-probe-u1"]);
     assert_eq!(world.says("c1", 1), Preflight::NotAsked);
     world.ended("c1", ProbeResult::Done, 1);
@@ -271,7 +276,7 @@ fn what_the_author_accepts_now_is_judged_anew_without_asking_again() {
     assert_eq!(world.reason("c1", 0), Some((true, Reason::Failing)));
     let mut other = Question::clone(&question());
     other.update.ignore = BTreeSet::from(["Failing".to_owned()]);
-    world.question = Some(Arc::new(other));
+    world.questions.preflight = Some(Arc::new(other));
     assert!(world.due(1).is_empty());
     assert_eq!(world.says("c1", 1), Preflight::Ready);
 }
@@ -282,7 +287,7 @@ fn all_probes_go_when_nothing_is_asked_any_more_or_the_upgrade_is_deleted() {
         let mut world = world(&["c1"]);
         world.answers("c1", status_of_probe(), 0);
         world.deliver("left", UPGRADE, "h1", None);
-        world.question = None;
+        world.questions.preflight = None;
         if deleting {
             world.policy = PolicyBuilder::deleting(policy()).build();
         }

@@ -258,7 +258,8 @@ fn clusters_that_have_answered_that_they_would_not_take_the_update_do_not_start_
     asked["spec"]["preflight"] = json!({"mode": "Require"});
     let spec: api::ManagedClustersUpgradeSpec = serde_json::from_value(asked["spec"].clone()).unwrap();
     let target = spec.cluster_version.unwrap();
-    let probe = crate::works::probe::ProbeTemplate::new(&target, false, WorkFlags::default().spoke_rbac);
+    let probe =
+        crate::works::probe::ProbeTemplate::new(&target, false, false, WorkFlags::default().spoke_rbac);
     let answered = |cluster: &str, offer: &str| {
         let mut work = json!({});
         let body: Value = serde_json::from_slice(&probe.body(cluster, "u-spring", "team/spring")).unwrap();

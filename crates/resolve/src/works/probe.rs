@@ -10,6 +10,7 @@ use api::mcu::ClusterVersionSpec;
 use api::names::{self, PROBE, probe_name};
 use clusterversion::feedback::RULES;
 use clusterversion::gates;
+use clusterversion::preflight::pools;
 use clusterversion::preflight::recipe::{self, Rule};
 use serde_json::{Value, json};
 
@@ -26,10 +27,21 @@ pub struct ProbeTemplate {
 }
 
 impl ProbeTemplate {
-    /// Renders the probe of an update that `api::validate` has accepted. `set_channel`: it also sets the channel.
+    /// Renders the probe of an update that `api::validate` has accepted. `set_channel`: it also sets the channel. `with_pools`: it
+    /// also asks for the worker pools.
     #[must_use]
-    pub fn new(target: &ClusterVersionSpec, set_channel: bool, rbac: SpokeRbac) -> Self {
-        let spec = spec(target, set_channel, rbac);
+    pub fn new(target: &ClusterVersionSpec, set_channel: bool, with_pools: bool, rbac: SpokeRbac) -> Self {
+        Self::of(spec(target, set_channel, with_pools, rbac))
+    }
+
+    /// Renders the probe that asks clusters whose version is updated for their worker pools.
+    #[must_use]
+    pub fn workers(rbac: SpokeRbac) -> Self {
+        let readings = [cluster_version(Vec::new(), Vec::new()), worker_pools()];
+        Self::of(work(&readings, role(rbac, false, true)))
+    }
+
+    fn of(spec: Value) -> Self {
         Self {
             hash: canonical::hash(&spec),
             spec,
@@ -89,7 +101,7 @@ fn set_to(channel: &str) -> (Value, Value) {
     )
 }
 
-fn spec(target: &ClusterVersionSpec, set_channel: bool, rbac: SpokeRbac) -> Value {
+fn spec(target: &ClusterVersionSpec, set_channel: bool, with_pools: bool, rbac: SpokeRbac) -> Value {
     let mut readings = readings(&target.version);
     if let Some(version) = readings.first_mut()
         && set_channel
@@ -102,6 +114,13 @@ fn spec(target: &ClusterVersionSpec, set_channel: bool, rbac: SpokeRbac) -> Valu
         acks.manifest = acks::manifest(&target.admin_acks);
         acks.strategy = acks::strategy(&target.admin_acks);
     }
+    if with_pools {
+        readings.push(worker_pools());
+    }
+    work(&readings, role(rbac, set_channel, with_pools))
+}
+
+fn work(readings: &[Reading], role: Option<Value>) -> Value {
     let manifests = readings.iter().map(|reading| reading.manifest.clone());
     let configs: Vec<Value> = readings.iter().map(Reading::config).collect();
     let orphans: Vec<Value> = readings.iter().map(Reading::identifier).collect();
@@ -112,12 +131,11 @@ fn spec(target: &ClusterVersionSpec, set_channel: bool, rbac: SpokeRbac) -> Valu
             "selectivelyOrphans": { "orphaningRules": orphans },
         },
         "manifestConfigs": configs,
-        "workload": { "manifests": manifests.chain(role(rbac, set_channel)).collect::<Vec<_>>() },
+        "workload": { "manifests": manifests.chain(role).collect::<Vec<_>>() },
     })
 }
 
 fn readings(target: &str) -> Vec<Reading> {
-    let own = RULES.iter().map(|(name, path)| (*name, (*path).to_owned()));
     let map = |(namespace, name), rule: Option<Rule>| Reading {
         group: "",
         resource: "configmaps",
@@ -128,7 +146,21 @@ fn readings(target: &str) -> Vec<Reading> {
         paths: Vec::new(),
         rules: rule.into_iter().collect(),
     };
-    let version = Reading {
+    let version = cluster_version(
+        recipe::paths(target),
+        vec![recipe::offer_rule(target), recipe::history_rule()],
+    );
+    vec![
+        version,
+        map(gates::GATES, recipe::gates_rule(target)),
+        map(gates::ACKS, recipe::acks_rule(target)),
+    ]
+}
+
+/// The ClusterVersion: the values of the platform work, and others.
+fn cluster_version(paths: Vec<(&'static str, String)>, rules: Vec<Rule>) -> Reading {
+    let own = RULES.iter().map(|(name, path)| (*name, (*path).to_owned()));
+    Reading {
         group: "config.openshift.io",
         resource: "clusterversions",
         namespace: "",
@@ -137,14 +169,25 @@ fn readings(target: &str) -> Vec<Reading> {
             "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
         }),
         strategy: read_only(),
-        paths: own.chain(recipe::paths(target)).collect(),
-        rules: vec![recipe::offer_rule(target), recipe::history_rule()],
-    };
-    vec![
-        version,
-        map(gates::GATES, recipe::gates_rule(target)),
-        map(gates::ACKS, recipe::acks_rule(target)),
-    ]
+        paths: own.chain(paths).collect(),
+        rules,
+    }
+}
+
+/// The operator that tells the state of all pools.
+fn worker_pools() -> Reading {
+    Reading {
+        group: "config.openshift.io",
+        resource: "clusteroperators",
+        namespace: "",
+        name: "machine-config",
+        manifest: json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "machine-config"},
+        }),
+        strategy: read_only(),
+        paths: Vec::new(),
+        rules: vec![pools::pools_rule()],
+    }
 }
 
 impl Reading {
@@ -182,10 +225,22 @@ impl Reading {
 
 /// The right to read a ClusterVersion, and to change it if the channel is set, which an agent does not have by itself. It goes with
 /// the probe; the platform work brings more.
-fn role(rbac: SpokeRbac, set_channel: bool) -> Option<Value> {
+fn role(rbac: SpokeRbac, set_channel: bool, with_pools: bool) -> Option<Value> {
     let mut verbs = vec!["get", "list", "watch"];
     if set_channel {
         verbs.push("patch");
+    }
+    let mut rules = vec![json!({
+        "apiGroups": ["config.openshift.io"],
+        "resources": ["clusterversions"],
+        "verbs": verbs,
+    })];
+    if with_pools {
+        rules.push(json!({
+            "apiGroups": ["config.openshift.io"],
+            "resources": ["clusteroperators"],
+            "verbs": ["get", "list", "watch"],
+        }));
     }
     let labels = json!({ "open-cluster-management.io/aggregate-to-work": "true" });
     (rbac != SpokeRbac::None).then(|| {
@@ -193,11 +248,7 @@ fn role(rbac: SpokeRbac, set_channel: bool) -> Option<Value> {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
             "metadata": { "name": ROLE, "labels": labels },
-            "rules": [{
-                "apiGroups": ["config.openshift.io"],
-                "resources": ["clusterversions"],
-                "verbs": verbs,
-            }],
+            "rules": rules,
         })
     })
 }

@@ -151,7 +151,7 @@ impl Checker<'_> {
                         counts.pending += 1;
                         continue;
                     }
-                    Phase::Partial | Phase::Operators => counts.partial += 1,
+                    Phase::Partial | Phase::Workers | Phase::Operators => counts.partial += 1,
                     Phase::Complete | Phase::PostAction => counts.complete += 1,
                     Phase::Failed => counts.failed += 1,
                     Phase::Initialized | Phase::Soaking => {}

@@ -268,7 +268,7 @@ impl Checker<'_> {
         self.check_requested(cluster, step);
         // If an edit adds a step before the one that the cluster had reached, the added step is not required.
         let reached = |phase: Phase| match phase {
-            Phase::Initialized | Phase::Partial => Step::Platform.index(),
+            Phase::Initialized | Phase::Partial | Phase::Workers => Step::Platform.index(),
             Phase::Operators => Step::Operators.index(),
             Phase::Soaking | Phase::PostAction => Step::PostAction.index(),
             _ => 0,
@@ -286,12 +286,13 @@ impl Checker<'_> {
         let mut between = [Step::Platform, Step::Operators]
             .into_iter()
             .filter(|one| *one < step);
-        let is_updated = between.any(|one| is_proven(cluster, &state.record, one.into(), self.now));
+        let is_updated =
+            between.any(|one| is_proven(self.policy, cluster, &state.record, one.into(), self.now));
         for earlier in &Step::ALL[..=before] {
             let needed = self.policy.steps[earlier.index()].is_some()
                 && earlier.index() >= reached
                 && !(*earlier == Step::PreAction && is_updated);
-            if needed && !is_proven(cluster, &state.record, (*earlier).into(), self.now) {
+            if needed && !is_proven(self.policy, cluster, &state.record, (*earlier).into(), self.now) {
                 let text = format!("{step:?} before {earlier:?} succeeded");
                 self.report(ViolationKind::StepOrder, Some(cluster), text);
             }
@@ -309,7 +310,7 @@ impl Checker<'_> {
     fn check_may_start(&mut self, cluster: &Cluster, state: &ClusterState, step: Step) {
         let under_way = [Step::Platform, Step::Operators, Step::PostAction]
             .into_iter()
-            .any(|step| is_proven(cluster, &state.record, step.into(), self.now));
+            .any(|step| is_proven(self.policy, cluster, &state.record, step.into(), self.now));
         let unreadable = cluster
             .works
             .iter()

@@ -4,8 +4,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Attempt, Cluster, ClusterState, Operation, Outcome, Phase, Reason, Record, Selection, Stage, Step,
-    StepRecord, StepStatus, StepWork, Work,
+    Attempt, Cluster, ClusterState, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage,
+    Step, StepRecord, StepStatus, StepWork, Work, WorkerPools,
 };
 
 /// How far a note of a soak may be ahead of the present and of the recorded start of its step. Agents can edit their works.
@@ -19,7 +19,7 @@ pub(super) fn has_succeeded(record: &Record, stage: Stage) -> bool {
 const fn timed_step(phase: Phase) -> Option<Step> {
     match phase {
         Phase::PreAction => Some(Step::PreAction),
-        Phase::Initialized | Phase::Partial => Some(Step::Platform),
+        Phase::Initialized | Phase::Partial | Phase::Workers => Some(Step::Platform),
         Phase::Operators => Some(Step::Operators),
         Phase::PostAction => Some(Step::PostAction),
         _ => None,
@@ -110,9 +110,15 @@ fn was_followed(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<
         })
 }
 
-/// True when the observation proves that the stage succeeded: by the earlier record, the step's feedback, a work of a
-/// later step, or the note of a soak.
-pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage, now: DateTime<Utc>) -> bool {
+/// True when the observation proves that the stage succeeded: by the earlier record, the step's feedback (and that of the worker
+/// pools, if they are waited for), a work of a later step, or the note of a soak.
+pub(super) fn is_proven(
+    policy: &Policy,
+    cluster: &Cluster,
+    record: &Record,
+    stage: Stage,
+    now: DateTime<Utc>,
+) -> bool {
     let clock = |record: &Record| record.stages[stage.index()].map(|stage| stage.started);
     let recorded = cluster.record.as_deref().is_some_and(|before| {
         let same = before.attempt == record.attempt || clock(before) == clock(record);
@@ -122,6 +128,10 @@ pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage, now: D
         .step()
         .and_then(|step| Some((step, own(cluster, step)?)))
         .filter(|(_, work)| work.status == StepStatus::Succeeded)
+        .filter(|(step, _)| {
+            let is_waited_for = *step == Step::Platform && policy.worker_pools_timeout.is_some();
+            !is_waited_for || cluster.worker_pools == WorkerPools::Updated
+        })
         .is_some_and(|(step, work)| {
             speaks_for(work, record, step) || goes_on(cluster, record, work, step, now)
         });
@@ -355,7 +365,7 @@ impl Checker<'_> {
             let now = record.stages[stage.index()];
             let unproven = has_succeeded(record, stage)
                 && stage != Stage::Soak
-                && !is_proven(cluster, record, stage, self.now)
+                && !is_proven(self.policy, cluster, record, stage, self.now)
                 && !cluster
                     .record
                     .as_deref()
@@ -458,7 +468,7 @@ impl Checker<'_> {
     fn check_confirmed(&mut self, cluster: &Cluster, record: &Record) {
         let step = match record.reason {
             Reason::PreActionTimeout => Step::PreAction,
-            Reason::ClusterUpgradeTimeout => Step::Platform,
+            Reason::ClusterUpgradeTimeout | Reason::WorkerPoolsTimeout => Step::Platform,
             Reason::OperatorsUpgradeTimeout => Step::Operators,
             Reason::PostActionTimeout => Step::PostAction,
             _ => return,
@@ -473,8 +483,18 @@ impl Checker<'_> {
             let text = format!("{} although the clock is not trusted", record.reason);
             self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
         }
-        let length = self.length(step);
-        let deadline = record.stages[Stage::from(step).index()].map(|stage| stage.started + length);
+        let deadline = if record.reason == Reason::WorkerPoolsTimeout {
+            let before = cluster
+                .record
+                .as_deref()
+                .filter(|before| before.phase == Phase::Workers);
+            before
+                .zip(self.policy.worker_pools_timeout)
+                .map(|(before, length)| before.since + length)
+        } else {
+            let stage = record.stages[Stage::from(step).index()];
+            stage.map(|stage| stage.started + self.length(step))
+        };
         let read = cluster.read.filter(|(read, _)| *read == step);
         let confirmed = deadline
             .zip(read)
@@ -500,6 +520,10 @@ impl Checker<'_> {
             let began = record.stages[Stage::Soak.index()].map(|stage| stage.started);
             let length = self.policy.min_success_time.unwrap_or_default();
             return began.map(|began| began + length).into_iter().collect();
+        }
+        if record.phase == Phase::Workers {
+            let length = self.policy.worker_pools_timeout;
+            return length.map(|length| record.since + length).into_iter().collect();
         }
         let Some(step) = timed_step(record.phase) else {
             return Vec::new();

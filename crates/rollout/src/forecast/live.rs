@@ -324,6 +324,7 @@ impl<'a> LiveFleet<'a> {
             Phase::Initialized | Phase::Partial => Step::Platform,
             Phase::Operators => Step::Operators,
             Phase::PostAction => Step::PostAction,
+            Phase::Workers => return Some(record.since + policy.worker_pools_timeout?),
             Phase::Soaking => return Some(record.stage(Stage::Soak)?.started + policy.soak()?),
             _ => return None,
         };

@@ -196,7 +196,11 @@ pub fn forecast(
 ) -> Result<Forecast, Defect> {
     let mut player = Player {
         now,
-        policy: policy.clone(),
+        // How long a platform step takes includes the worker pools.
+        policy: Policy {
+            worker_pools_timeout: None,
+            ..policy.clone()
+        },
         live: LiveFleet::new(now, fleet, run),
         options,
         courses: BTreeMap::new(),

@@ -376,6 +376,11 @@ impl UnderWay {
                 let soak = record.stage(Stage::Soak);
                 return at(Stage::Soak, soak.map_or(now, |soak| soak.started));
             }
+            // Its worker pools are part of the platform step.
+            Phase::Workers => {
+                let platform = record.stage(Stage::Platform);
+                return at(Stage::Platform, platform.map_or(now, |platform| platform.started));
+            }
             Phase::PreAction => (Step::PreAction, Stage::Platform),
             Phase::Operators => (Step::Operators, Stage::Soak),
             Phase::PostAction => (Step::PostAction, Stage::PostAction),

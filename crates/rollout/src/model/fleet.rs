@@ -66,9 +66,17 @@ pub struct Cluster {
     pub newest_version: Arc<str>,
     /// What the cluster says to the update before it starts.
     pub preflight: Preflight,
+    /// Its worker pools, while the platform step waits for them.
+    pub worker_pools: WorkerPools,
 }
 
 impl Cluster {
+    /// True while the platform step, once the version is updated, waits for the worker pools.
+    #[must_use]
+    pub fn awaits_pools(&self, policy: &Policy) -> bool {
+        policy.worker_pools_timeout.is_some() && self.worker_pools != WorkerPools::Updated
+    }
+
     /// The first step whose work belongs to this upgrade but cannot be read, and what is wrong with it.
     #[must_use]
     pub fn unreadable_work(&self) -> Option<(Step, &Arc<str>)> {
@@ -196,6 +204,23 @@ pub enum Preflight {
     },
     /// The cluster would not take the update until somebody removes the cause.
     Blocked {
+        /// The cause.
+        reason: Reason,
+        /// The message of the row.
+        message: Arc<str>,
+    },
+}
+
+/// The worker pools of a cluster whose version is updated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WorkerPools {
+    /// Nothing is known of them.
+    #[default]
+    NotAsked,
+    /// All are updated.
+    Updated,
+    /// They are not all updated, or that is not known.
+    Behind {
         /// The cause.
         reason: Reason,
         /// The message of the row.

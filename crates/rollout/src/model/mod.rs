@@ -12,7 +12,7 @@ pub use api::validate::Limit;
 
 pub use fleet::{
     Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Preflight, Rival, RivalHold, Selection, StepStatus,
-    StepWork, Work,
+    StepWork, Work, WorkerPools,
 };
 pub use plan::{
     ActionCounts, ClusterState, Counts, DeleteReason, FutureStarts, Operation, OperationKind, Outlook, Plan,

@@ -211,7 +211,7 @@ pub struct Counts {
     pub total: usize,
     /// Clusters whose upgrade has started.
     pub initialized: usize,
-    /// Clusters in `Partial` or `Operators`.
+    /// Clusters in `Partial`, `Workers` or `Operators`.
     pub partial: usize,
     /// Clusters in `Complete` or `PostAction`.
     pub complete: usize,
@@ -226,7 +226,10 @@ impl Counts {
         self.total += 1;
         self.initialized += usize::from(phase.is_started());
         self.pending += usize::from(!phase.is_started());
-        self.partial += usize::from(matches!(phase, Phase::Partial | Phase::Operators));
+        self.partial += usize::from(matches!(
+            phase,
+            Phase::Partial | Phase::Workers | Phase::Operators
+        ));
         self.complete += usize::from(matches!(phase, Phase::Complete | Phase::PostAction));
         self.failed += usize::from(phase == Phase::Failed);
     }

@@ -44,6 +44,9 @@ pub struct Policy {
     pub cluster_timeout: TimeDelta,
     /// Time limit of an action.
     pub action_timeout: Option<TimeDelta>,
+    /// Time limit of the worker pools after the ClusterVersion is updated; `None` if the platform step does not include
+    /// them.
+    pub worker_pools_timeout: Option<TimeDelta>,
     /// Time limit of the operators step: operatorsUpgradeTimeout + 90 s + the configured grace.
     pub operators_timeout: TimeDelta,
     /// True when canaries are requested, whether or not any cluster matches.

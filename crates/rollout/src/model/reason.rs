@@ -151,6 +151,8 @@ reasons! {
     UpdatesNotRetrieved,
     /// The platform upgrade did not finish within clusterUpgradeTimeout.
     ClusterUpgradeTimeout,
+    /// The worker pools were not updated within workerPoolsTimeout.
+    WorkerPoolsTimeout,
     /// The operators did not finish within operatorsUpgradeTimeout.
     OperatorsUpgradeTimeout,
     /// The approval Job failed.

@@ -110,6 +110,12 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     prove_earlier_steps(cluster, record, latest, now);
     let mut phase = match (latest, &work.status) {
         (Step::PreAction, _) => Phase::PreAction,
+        (Step::Platform, status)
+            if record.phase == Phase::Workers
+                && !matches!(status, StepStatus::Running | StepStatus::OtherVersion) =>
+        {
+            Phase::Workers
+        }
         (Step::Platform, StepStatus::Running | StepStatus::Succeeded) => Phase::Partial,
         (Step::Platform, StepStatus::OtherVersion) => Phase::Initialized,
         (Step::Platform, _) if record.phase == Phase::Partial => Phase::Partial,
@@ -404,12 +410,18 @@ fn revise(
         let work = work_with_evidence(cluster, &record, step);
         !record.succeeded(step.into()) && work.is_some_and(|work| work.status == StepStatus::Succeeded)
     };
+    let in_platform = matches!(record.phase, Phase::Initialized | Phase::Partial | Phase::Workers);
+    let is_over = || {
+        (cluster.awaits_start() && record.succeeded(Stage::Platform))
+            || (policy.wants(Step::Operators) && has_just_ended(Step::Platform))
+    };
     let own = || Record::clone(&record);
-    let goes_on = |step: Step| on_new_revision(cluster, with_end(cluster, own(), step, now), policy);
+    let goes_on = |step: Step| on_new_revision(cluster, with_end(cluster, own(), policy, step, now), policy);
     Arc::new(match record.phase {
         // A cluster that has left the selection finishes what it was given before.
         Phase::Initialized
         | Phase::Partial
+        | Phase::Workers
         | Phase::Operators
         | Phase::Soaking
         | Phase::PostAction
@@ -423,13 +435,8 @@ fn revise(
         Phase::PreAction if may_be_on_its_way(cluster, &record) => return record,
         Phase::PreAction if same(Step::PreAction) => goes_on(Step::PreAction),
         // What the cluster was given before may be over. It is queued again for the operators, which take a slot.
-        Phase::Initialized | Phase::Partial
-            if (cluster.awaits_start() && record.succeeded(Stage::Platform))
-                || (policy.wants(Step::Operators) && has_just_ended(Step::Platform)) =>
-        {
-            return record;
-        }
-        Phase::Initialized | Phase::Partial if same(Step::Platform) => goes_on(Step::Platform),
+        _ if in_platform && is_over() => return record,
+        _ if in_platform && same(Step::Platform) => goes_on(Step::Platform),
         // A cluster that runs a newer version than the new target finishes the earlier request first.
         Phase::Initialized
             if policy.wants(Step::Platform) && !downgrade::is_refused(policy, &cluster.newest_version) =>
@@ -452,7 +459,7 @@ fn revise(
             record
         }
         // A cluster that has started finishes its step before it is queued again.
-        Phase::Initialized | Phase::Partial | Phase::Operators => return record,
+        Phase::Initialized | Phase::Partial | Phase::Workers | Phase::Operators => return record,
         // A cluster that has started and waits or has a blocker before its next step is kept as well. Its work is kept, so
         // it cannot be dropped.
         Phase::Pending | Phase::Blocked if !selected && is_under_way(cluster, &record) => return record,
@@ -469,9 +476,16 @@ fn revise(
 
 /// The record of a cluster that goes on with a step in a new attempt. It tells the end of the step if its work names another start:
 /// that work would not be of the step any more. A later step that was asked for, and of which there is no work, begins anew.
-fn with_end(cluster: &Cluster, mut record: Record, step: Step, now: DateTime<Utc>) -> Record {
+fn with_end(
+    cluster: &Cluster,
+    mut record: Record,
+    policy: &Policy,
+    step: Step,
+    now: DateTime<Utc>,
+) -> Record {
     let work = work_with_evidence(cluster, &record, step);
-    let ended = work.filter(|work| work.status == StepStatus::Succeeded);
+    let awaits_pools = step == Step::Platform && cluster.awaits_pools(policy);
+    let ended = work.filter(|work| work.status == StepStatus::Succeeded && !awaits_pools);
     if let (Some(work), Some(stage)) = (ended, &mut record.stages[Stage::from(step).index()])
         && work.started != stage.started
     {

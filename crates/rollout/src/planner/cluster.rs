@@ -115,6 +115,7 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
         Phase::Failed => matches!(
             record.reason,
             Reason::ClusterUpgradeTimeout
+                | Reason::WorkerPoolsTimeout
                 | Reason::OperatorsUpgradeTimeout
                 | Reason::OperatorsJobFailed
                 | Reason::LeftSelection
@@ -168,7 +169,7 @@ fn tells_release(written: &Record, record: &Record) -> bool {
 pub(crate) const fn running_step(phase: Phase) -> Option<Step> {
     match phase {
         Phase::PreAction => Some(Step::PreAction),
-        Phase::Initialized | Phase::Partial => Some(Step::Platform),
+        Phase::Initialized | Phase::Partial | Phase::Workers => Some(Step::Platform),
         Phase::Operators => Some(Step::Operators),
         Phase::PostAction => Some(Step::PostAction),
         _ => None,
@@ -256,6 +257,10 @@ impl ClusterEvaluator<'_> {
 
     /// The step that the cluster is in is looked at again when its time is over.
     fn wake_at_deadline(&mut self) {
+        if self.out.record.phase == Phase::Workers {
+            self.wake_at(self.workers_deadline());
+            return;
+        }
         let Some(step) = running_step(self.out.record.phase) else {
             return;
         };

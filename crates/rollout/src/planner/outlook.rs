@@ -124,6 +124,7 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
         Phase::PreAction
         | Phase::Initialized
         | Phase::Partial
+        | Phase::Workers
         | Phase::Operators
         | Phase::Soaking
         | Phase::PostAction => true,

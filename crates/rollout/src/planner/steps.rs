@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::model::{Outcome, Phase, Reason, Selection, Stage, Step, StepRecord, StepStatus, Work};
+use crate::model::{
+    Outcome, Phase, Reason, Selection, Stage, Step, StepRecord, StepStatus, Work, WorkerPools,
+};
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
 use crate::planner::cluster::{ClusterEvaluator, MAYBE_FAILED_GRACE, has_failed_after, running_step};
@@ -92,7 +94,7 @@ impl ClusterEvaluator<'_> {
     /// step does not send it back.
     fn reached(&self) -> Option<Step> {
         match self.before {
-            Phase::Initialized | Phase::Partial => Some(Step::Platform),
+            Phase::Initialized | Phase::Partial | Phase::Workers => Some(Step::Platform),
             Phase::Operators => Some(Step::Operators),
             Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed => None,
             Phase::Pending | Phase::Blocked | Phase::PreAction | Phase::PreActionDegraded => {
@@ -123,10 +125,14 @@ impl ClusterEvaluator<'_> {
 
     pub(crate) fn evaluate_platform(&mut self, work: &Work) -> bool {
         let phase = match work.status {
-            StepStatus::Succeeded => return true,
+            StepStatus::Succeeded => return self.evaluate_workers(work),
             StepStatus::Running => Phase::Partial,
             StepStatus::OtherVersion => Phase::Initialized,
-            _ if self.before == Phase::Partial => Phase::Partial,
+            // A report that is missing for a while is no update that takes too long.
+            _ if self.before == Phase::Workers && self.policy.worker_pools_timeout.is_some() => {
+                return self.evaluate_workers(work);
+            }
+            _ if matches!(self.before, Phase::Partial | Phase::Workers) => Phase::Partial,
             _ => Phase::Initialized,
         };
         if self.expired(self.clock(work, Step::Platform), Step::Platform) {
@@ -136,6 +142,49 @@ impl ClusterEvaluator<'_> {
             self.run_phase(phase, work);
         }
         false
+    }
+
+    /// True when the worker pools follow, or need not. The cluster's own word that its version is updated is required in
+    /// any case (`docs/design/rules.md#worker-pools`).
+    fn evaluate_workers(&mut self, work: &Work) -> bool {
+        let is_updated = work.status == StepStatus::Succeeded;
+        let Some(limit) = self.policy.worker_pools_timeout else {
+            return is_updated;
+        };
+        if is_updated && self.cluster.worker_pools == WorkerPools::Updated {
+            return true;
+        }
+        let deadline = self.workers_deadline();
+        if self.is_missed(deadline, Step::Platform) {
+            let mut message = format!("The worker pools were not updated within {}", duration(limit));
+            if let WorkerPools::Behind { message: cause, .. } = &self.cluster.worker_pools {
+                message = format!("{message}: {cause}");
+            }
+            self.fail(Stage::Platform, Reason::WorkerPoolsTimeout, &message);
+            return false;
+        }
+        self.wake_at(deadline);
+        match (&self.cluster.worker_pools, &work.cause) {
+            (_, Some((reason, message))) if !is_updated => self.phase(Phase::Workers, *reason, message),
+            (WorkerPools::Behind { reason, message }, _) => self.phase(Phase::Workers, *reason, message),
+            (WorkerPools::Updated | WorkerPools::NotAsked, _) => self.phase(
+                Phase::Workers,
+                Reason::Running,
+                "The cluster is asked for the state of its worker pools",
+            ),
+        }
+        false
+    }
+
+    /// When the worker pools must be updated: the limit counts from the beginning of the phase.
+    pub(crate) fn workers_deadline(&self) -> DateTime<Utc> {
+        let record = &self.out.record;
+        let began = if record.phase == Phase::Workers {
+            record.since
+        } else {
+            self.now
+        };
+        began + self.policy.worker_pools_timeout.unwrap_or_default()
     }
 
     pub(crate) fn evaluate_operators(&mut self, work: &Work) -> bool {
@@ -340,7 +389,11 @@ impl ClusterEvaluator<'_> {
     /// work must have been read from the hub after the deadline. Until then the step continues and the plan asks for
     /// that reading.
     pub(crate) fn expired(&mut self, started: DateTime<Utc>, step: Step) -> bool {
-        let deadline = started + self.policy.timeout(step);
+        self.is_missed(started + self.policy.timeout(step), step)
+    }
+
+    /// As [`ClusterEvaluator::expired`], for a deadline.
+    pub(crate) fn is_missed(&mut self, deadline: DateTime<Utc>, step: Step) -> bool {
         // A write whose outcome is unknown may still begin the step. The cluster must not have failed already when it
         // then runs.
         if !self.is_over(deadline) || self.cluster.unsettled.is_some() {

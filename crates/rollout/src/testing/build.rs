@@ -7,8 +7,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::model::{
     Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Hold, Limit, Outcome, Phase, Policy,
     Preflight, Reason, Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus, StepWork,
-    Work,
+    Work, WorkerPools,
 };
+
+mod answers;
 
 /// The time `seconds` after the start of every test.
 #[must_use]
@@ -35,6 +37,7 @@ pub fn policy() -> PolicyBuilder {
         min_success_time: None,
         cluster_timeout: TimeDelta::hours(3),
         action_timeout: None,
+        worker_pools_timeout: None,
         operators_timeout: TimeDelta::seconds(1310),
         canaries: false,
         clock_trusted: true,
@@ -107,12 +110,6 @@ impl PolicyBuilder {
     /// The upgrade was restored and not resumed.
     pub fn restored(mut self) -> Self {
         self.0.hold = Some(Hold::Restored);
-        self
-    }
-
-    /// Only clusters that would take the update are started.
-    pub fn requires_preflight(mut self) -> Self {
-        self.0.requires_preflight = true;
         self
     }
 
@@ -225,6 +222,7 @@ impl FleetBuilder {
             version: Arc::from("4.11.0"),
             newest_version: Arc::from("4.11.0"),
             preflight: Preflight::NotAsked,
+            worker_pools: WorkerPools::NotAsked,
         });
         self
     }
@@ -269,11 +267,6 @@ impl FleetBuilder {
                 message: Arc::from("Fix it"),
             };
         })
-    }
-
-    /// What the cluster says to the update.
-    pub fn preflight(self, preflight: Preflight) -> Self {
-        self.last(|cluster| cluster.preflight = preflight)
     }
 
     /// Another upgrade has the cluster.

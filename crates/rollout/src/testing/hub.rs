@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::script::Script;
-use crate::model::{Attempt, Eligibility, Preflight, Step, StepStatus, Work};
+use crate::model::{Attempt, Eligibility, Preflight, Step, StepStatus, Work, WorkerPools};
 
 /// How long an agent takes to clean up a deleted work.
 const FINALIZE: TimeDelta = TimeDelta::seconds(1);
@@ -60,6 +60,7 @@ pub(super) struct Spoke {
     pub(super) version: Arc<str>,
     /// What the cluster says to the update.
     pub(super) preflight: Preflight,
+    pub(super) worker_pools: WorkerPools,
     /// True while the agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],

@@ -15,7 +15,7 @@ use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
 use crate::model::{
     Attempt, Eligibility, Operation, Phase, Plan, Policy, Preflight, Record, Selection, Step, StepStatus,
-    StepWork,
+    StepWork, WorkerPools,
 };
 use crate::planner::plan;
 
@@ -93,6 +93,7 @@ impl Scenario {
             eligibility: Eligibility::Eligible,
             version: Arc::from("4.11.0"),
             preflight: Preflight::Ready,
+            worker_pools: WorkerPools::Updated,
             offline: false,
             works: [None, None, None, None],
             refuses: BTreeSet::new(),
@@ -197,6 +198,11 @@ impl Scenario {
     /// Sets what a cluster says to the update.
     pub fn preflight(&mut self, name: &str, preflight: Preflight) {
         self.spoke(name, |spoke, _| spoke.preflight = preflight);
+    }
+
+    /// Sets what is known of the worker pools of a cluster.
+    pub fn worker_pools(&mut self, name: &str, pools: WorkerPools) {
+        self.spoke(name, |spoke, _| spoke.worker_pools = pools);
     }
 
     /// Sets the version that a cluster reports.

@@ -422,6 +422,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             version: Arc::clone(&spoke.version),
             newest_version: Arc::clone(&spoke.version),
             preflight: spoke.preflight.clone(),
+            worker_pools: spoke.worker_pools.clone(),
         })
         .collect();
     Fleet {

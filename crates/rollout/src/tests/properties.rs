@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::{planned, record_of};
-use crate::model::{Eligibility, Hold, Limit, Phase, Preflight, Reason, Stage, Step};
+use crate::model::{Eligibility, Hold, Limit, Phase, Preflight, Reason, Stage, Step, WorkerPools};
 use crate::testing::{
     FleetBuilder, Latency, PolicyBuilder, RecordBuilder, Scenario, Script, fleet, policy, record, work,
 };
@@ -49,6 +49,8 @@ enum Event {
     AllowDowngrade(bool),
     RequirePreflight(bool),
     Preflight(usize, u8),
+    WaitForPools(Option<i64>),
+    Pools(usize, bool),
     Restored(bool),
     Edit(u8, Vec<Step>),
     Pause(bool),
@@ -128,7 +130,9 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (cluster.clone(), any::<bool>()).prop_map(|(c, newer)| Event::Runs(c, newer)),
         1 => any::<bool>().prop_map(Event::AllowDowngrade),
         1 => any::<bool>().prop_map(Event::RequirePreflight),
-        2 => (cluster, 0..4_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
+        2 => (cluster.clone(), 0..4_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
+        1 => prop::option::of(5..100_i64).prop_map(Event::WaitForPools),
+        2 => (cluster, any::<bool>()).prop_map(|(c, updated)| Event::Pools(c, updated)),
         1 => any::<bool>().prop_map(Event::Restored),
         3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
         1 => any::<bool>().prop_map(Event::Pause),
@@ -182,6 +186,16 @@ fn revise(world: &mut Scenario, revision: u8, steps: &[Step]) {
     });
 }
 
+fn pools(updated: bool) -> WorkerPools {
+    if updated {
+        return WorkerPools::Updated;
+    }
+    WorkerPools::Behind {
+        reason: Reason::PoolPaused,
+        message: "MachineConfigPool is paused: worker".into(),
+    }
+}
+
 fn preflight(answer: u8) -> Preflight {
     let (reason, message) = (Reason::NotOffered, Arc::from("4.12.0 is not offered"));
     match answer {
@@ -221,6 +235,10 @@ fn apply_event(world: &mut Scenario, event: &Event) {
             world.edit(0, |policy| policy.requires_preflight = *required);
         }
         Event::Preflight(c, answer) => world.preflight(NAMES[*c], preflight(*answer)),
+        Event::WaitForPools(seconds) => world.edit(0, |policy| {
+            policy.worker_pools_timeout = seconds.map(TimeDelta::seconds);
+        }),
+        Event::Pools(c, updated) => world.worker_pools(NAMES[*c], pools(*updated)),
         Event::Restored(held) => world.edit(0, |policy| policy.hold = held.then_some(Hold::Restored)),
         Event::Edit(revision, steps) => revise(world, *revision, steps),
         Event::Pause(paused) => world.edit(0, |policy| policy.hold = paused.then_some(Hold::Paused)),
@@ -320,6 +338,7 @@ fn everything_ends_when_faults_end() {
             world.eligibility(name, Eligibility::Eligible);
             world.runs(name, "4.11.0");
             world.preflight(name, Preflight::Ready);
+            world.worker_pools(name, WorkerPools::Updated);
             for step in Step::ALL {
                 world.remove_foreign(name, step);
                 world.refuse(name, step, false);

@@ -165,7 +165,7 @@ function showSummary() {
 
 function showProgress() {
   if (!upgrade || !fleet.tiles.length) return;
-  const order = ["Complete", "PostAction", "Soaking", "Operators", "Partial", "Initialized", "PreAction", "PreActionDegraded", "Failed", "Blocked", "Pending"];
+  const order = ["Complete", "PostAction", "Soaking", "Operators", "Workers", "Partial", "Initialized", "PreAction", "PreActionDegraded", "Failed", "Blocked", "Pending"];
   const bar = byId("progress");
   const shown = order.filter((phase) => fleet.count(phase));
   bar.setAttribute("aria-label", shown.map((phase) => `${number(fleet.count(phase))} ${phase}`).join(", "));

@@ -22,7 +22,7 @@ fn a_tile_says_phase_marks_reason_and_times() {
         tile(failed),
         json!([
             "edge-17",
-            10,
+            11,
             CANARY,
             "ClusterUpgradeTimeout",
             since,

@@ -7,7 +7,7 @@ fn template(version: &str) -> ProbeTemplate {
         version: version.to_owned(),
         ..ClusterVersionSpec::default()
     };
-    ProbeTemplate::new(&target, false, SpokeRbac::Aggregate)
+    ProbeTemplate::new(&target, false, false, SpokeRbac::Aggregate)
 }
 
 fn body(version: &str) -> Value {
@@ -49,7 +49,7 @@ fn acknowledgments_are_written_and_stay() {
             admin_acks: keys.iter().map(|key| ack(key)).collect(),
             ..ClusterVersionSpec::default()
         };
-        let probe = ProbeTemplate::new(&target, false, SpokeRbac::None);
+        let probe = ProbeTemplate::new(&target, false, false, SpokeRbac::None);
         serde_json::from_slice::<Value>(&probe.body("edge-1", "uid-1", "team/spring")).unwrap()
     };
     let work = probe(&["ack-4.19-a"]);
@@ -72,7 +72,7 @@ fn the_channel_is_set_only_for_an_author_who_wants_it_and_nothing_else_is() {
         ..ClusterVersionSpec::default()
     };
     let probe = |set_channel, rbac| {
-        let probe = ProbeTemplate::new(&target, set_channel, rbac);
+        let probe = ProbeTemplate::new(&target, set_channel, false, rbac);
         serde_json::from_slice::<Value>(&probe.body("edge-1", "uid-1", "team/spring")).unwrap()
     };
     let reading = probe(false, SpokeRbac::Aggregate);

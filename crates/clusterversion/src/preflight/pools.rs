@@ -1,0 +1,167 @@
+//! The worker pools of a cluster, as its machine-config operator tells them in ClusterOperator `machine-config`.
+//!
+//! The operator describes each pool in a sentence of `.status.extension`. The rule counts the pools by state and names two of each, so
+//! that its text does not depend on the order in which an agent reads them.
+
+use super::facts::{Fact, Missing, PoolGroup, PoolState, Pools};
+use super::judge::{PreflightReason, pool_reason};
+use super::recipe::{Rule, one_line, unreadable};
+use crate::version;
+
+/// Condition of [`pools_rule`].
+pub const POOLS: &str = "UpgradeWorkerPools";
+/// First line of the message.
+const HEAD: &str = "pools/1";
+/// Keys of `.status.extension` that are no pools of workers: the operator waits for these two pools itself.
+const OTHERS: &str = r#"["lastSyncError", "master", "arbiter"]"#;
+/// Longest name of a pool.
+const MAX_NAME: usize = 63;
+
+impl PoolState {
+    const ALL: [PoolState; 4] = [
+        PoolState::Degraded,
+        PoolState::Paused,
+        PoolState::Updating,
+        PoolState::Updated,
+    ];
+
+    const fn word(self) -> &'static str {
+        match self {
+            PoolState::Degraded => "degraded",
+            PoolState::Paused => "paused",
+            PoolState::Updating => "updating",
+            PoolState::Updated => "updated",
+        }
+    }
+}
+
+/// The rule of ClusterOperator `machine-config`: its version, and how many worker pools are in which state. A pool that is paused with
+/// a configuration to come is neither updated nor updating; the operator calls that `<unknown>`.
+#[must_use]
+pub fn pools_rule() -> Rule {
+    let text = "string(object.status.extension[k])";
+    let is = |state| match state {
+        PoolState::Degraded => format!(r#"{text}.startsWith("pool is degraded")"#),
+        PoolState::Paused => format!(r#"{text} == "<unknown>""#),
+        PoolState::Updating | PoolState::Updated => {
+            format!(r#"{text}.startsWith("all ") && {text}.contains(" nodes are at latest configuration ")"#)
+        }
+    };
+    let filter = |state| match state {
+        PoolState::Updating => format!(
+            "!({}) && !({}) && !({})",
+            is(PoolState::Degraded),
+            is(PoolState::Paused),
+            is(PoolState::Updated)
+        ),
+        state => is(state),
+    };
+    let groups = PoolState::ALL.map(|state| {
+        format!(
+            r#" + [pools.filter(k, {})].map(l, l.size() == 0 ? [] : ["{} " + string(l.size()) + " " + l.min() + (l.size() > 1 ? " " + l.max() : "")])[0]"#,
+            filter(state),
+            state.word()
+        )
+    });
+    let message = format!(
+        r#"(["{HEAD}"]
+ + (has(object.status.versions) && object.status.versions != null
+    ? object.status.versions.filter(v, v.name == "operator").map(v, "version " + v.version) : [])
+ + (has(object.status.extension) && object.status.extension != null
+    ? [object.status.extension.map(k, k).filter(k, !(k in {OTHERS}))].map(pools, ["told"]{})[0]
+    : [])).join("\n")"#,
+        groups.concat()
+    );
+    Rule {
+        condition: POOLS,
+        message: one_line(&message),
+    }
+}
+
+/// Reads the message of [`pools_rule`].
+///
+/// # Errors
+/// It is not a message of the rule, or the operator has not told anything of its pools.
+pub fn read_pools(message: &str) -> Fact<Pools> {
+    let unreadable = || unreadable(POOLS, message);
+    let mut lines = message.lines();
+    if lines.next() != Some(HEAD) {
+        return Err(unreadable());
+    }
+    let mut pools = Pools::default();
+    let mut is_told = false;
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["told"] => is_told = true,
+            ["version", told] if version::parse(told).is_some() => pools.version = (*told).to_owned(),
+            [state, count, names @ ..] => {
+                let group = group(state, count, names).ok_or_else(unreadable)?;
+                if pools.groups.iter().any(|known| known.state == group.state) {
+                    return Err(unreadable());
+                }
+                pools.groups.push(group);
+            }
+            _ => return Err(unreadable()),
+        }
+    }
+    if is_told { Ok(pools) } else { Err(Missing::Pending) }
+}
+
+fn group(state: &str, count: &str, names: &[&str]) -> Option<PoolGroup> {
+    let state = PoolState::ALL.into_iter().find(|known| known.word() == state)?;
+    let count: usize = count.parse().ok()?;
+    let is_name = |name: &&str| {
+        let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'.');
+        !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(is_plain)
+    };
+    let fits = names.len() == count.min(2) && count > 0 && names.iter().all(is_name);
+    fits.then(|| PoolGroup {
+        state,
+        count,
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+    })
+}
+
+impl PoolGroup {
+    /// Which pools are in which state, for humans.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let more = match self.count.saturating_sub(self.names.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let verb = if self.count == 1 {
+            "MachineConfigPool is"
+        } else {
+            "MachineConfigPools are"
+        };
+        format!("{verb} {}: {}{more}", self.state.word(), self.names.join(", "))
+    }
+}
+
+impl Pools {
+    /// Why the pools do not all run the version that the cluster runs: what a person must do first. `None` if they do.
+    #[must_use]
+    pub fn behind(&self, current: &str) -> Option<(Option<PreflightReason>, String)> {
+        let groups = || {
+            self.groups
+                .iter()
+                .filter(|group| group.state != PoolState::Updated)
+        };
+        if let Some(worst) = groups().min_by_key(|group| group.state as usize) {
+            let texts: Vec<String> = groups().map(PoolGroup::text).collect();
+            return Some((pool_reason(worst.state), texts.join("; ")));
+        }
+        (self.version != current).then(|| {
+            let text = match self.version.as_str() {
+                "" => "The machine-config operator does not tell its version".to_owned(),
+                version => format!("The machine-config operator still has version {version}"),
+            };
+            (None, text)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! The worker pools of clusters whose version is updated.
+
+use rollout::WorkerPools;
+
+use super::*;
+use crate::testing::operator_of_probe;
+
+const ASKED: &str = "w1";
+
+fn waiting(phase: Phase) -> World {
+    let mut world = world(&["a"]);
+    world.questions = Questions {
+        preflight: Some(question()),
+        workers: Some(Arc::from(ASKED)),
+    };
+    world.policy = policy().worker_pools(3600).build();
+    world.cluster(0).record = Some(Arc::new(record(phase).into()));
+    world
+}
+
+/// What a cluster says that runs 4.20.4.
+fn told(pools: &str) -> Value {
+    let mut status = status_of_probe();
+    let manifests = status["resourceStatus"]["manifests"].as_array_mut().unwrap();
+    manifests.truncate(1);
+    manifests[0]["statusFeedback"]["values"][0]["fieldValue"]["string"] = json!("4.20.4");
+    manifests.push(operator_of_probe(pools));
+    status
+}
+
+impl World {
+    fn tells(&mut self, pools: &str, created: i64) {
+        self.version += 1;
+        let mut object = answered(
+            probe("a", UPGRADE, ASKED, self.version),
+            told(pools),
+            self.version,
+        );
+        let created = api::time::from_chrono(at(created));
+        object.metadata.creation_timestamp = Some(created);
+        self.index.work(&Change::Applied(object), at(0));
+    }
+
+    fn pools(&self, seconds: i64) -> (Option<Reason>, String) {
+        match self
+            .preflights
+            .worker_pools("a", UPGRADE.0, &self.index, at(seconds))
+        {
+            WorkerPools::NotAsked => (None, "not asked".to_owned()),
+            WorkerPools::Updated => (None, "updated".to_owned()),
+            WorkerPools::Behind { reason, message } => (Some(reason), message.to_string()),
+        }
+    }
+}
+
+const UPDATED: &str = "pools/1\nversion 4.20.4\ntold\nupdated 1 worker";
+
+#[test]
+fn a_cluster_is_asked_for_its_pools_only_while_they_are_waited_for() {
+    for (phase, due) in [
+        (Phase::Workers, vec!["create a for its pools"]),
+        (Phase::Partial, vec![]),
+        (Phase::Pending, vec!["create a"]),
+    ] {
+        assert_eq!(waiting(phase).due(0), due, "{phase:?}");
+    }
+    let mut edited = waiting(Phase::Workers);
+    edited.policy = policy().build();
+    assert_eq!(edited.due(0), Vec::<String>::new(), "no longer waited for");
+
+    let mut world = waiting(Phase::Workers);
+    world.deliver("a", UPGRADE, "h1", None);
+    assert_eq!(
+        world.due(0),
+        ["delete a a-probe-u1"],
+        "what was asked before the update"
+    );
+    let mut world = waiting(Phase::Workers);
+    world.tells(UPDATED, 0);
+    assert_eq!(world.due(0), Vec::<String>::new());
+    world.cluster(0).record = Some(Arc::new(record(Phase::Complete).into()));
+    assert_eq!(world.due(1), ["delete a a-probe-u1"]);
+}
+
+#[test]
+fn pools_are_updated_when_a_probe_of_two_minutes_says_so() {
+    let mut world = waiting(Phase::Workers);
+    world.refresh(0);
+    assert_eq!(world.pools(0).1, "not asked");
+    world.tells(UPDATED, 100);
+    assert_eq!(world.pools(219).0, Some(Reason::Running));
+    let (_, wake) = world
+        .preflights
+        .due(&world.fleet, &world.policy, world.asker, &world.index, at(110));
+    assert_eq!(wake, Some(at(220)));
+    assert_eq!(world.pools(220), (None, "updated".to_owned()));
+    world.tells("pools/1\nversion 4.20.4\ntold\nupdating 1 worker", 100);
+    assert_eq!(
+        world.pools(300),
+        (
+            Some(Reason::Running),
+            "MachineConfigPool is updating: worker".to_owned()
+        )
+    );
+    world.tells("pools/1\nversion 4.20.4\ntold\npaused 1 worker", 100);
+    assert_eq!(world.pools(300).0, Some(Reason::PoolPaused));
+    world.tells("pools/1\nversion 4.20.3\ntold\nupdated 1 worker", 100);
+    assert_eq!(world.pools(300).0, Some(Reason::Running), "of the version before");
+    world.tells("nonsense", 100);
+    assert_eq!(world.pools(300).0, Some(Reason::PreflightUnsupported));
+}
+
+#[test]
+fn what_somebody_else_asked_or_another_cluster_said_does_not_count() {
+    let mut world = waiting(Phase::Workers);
+    world.tells(UPDATED, 0);
+    world.refresh(0);
+    assert_eq!(world.pools(500).1, "updated");
+    let mut registered = crate::testing::cluster("a");
+    registered.metadata.creation_timestamp = Some(api::time::from_chrono(at(60)));
+    world.index.cluster(&Change::Applied(registered));
+    assert_eq!(
+        world.pools(500).1,
+        "not asked",
+        "the cluster was registered anew since"
+    );
+
+    let mut world = waiting(Phase::Workers);
+    world.deliver("a", ("u2", "ns/u2"), ASKED, Some(told(UPDATED)));
+    world.refresh(0);
+    assert_eq!(
+        world.pools(500),
+        (
+            Some(Reason::PreflightPending),
+            "Upgrade ns/u2 asks the cluster at the moment".to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_cluster_whose_agent_is_not_known_is_not_asked_and_says_so() {
+    let mut world = waiting(Phase::Workers);
+    world.asker.agents_can_read = false;
+    assert_eq!(world.due(0), Vec::<String>::new());
+    assert_eq!(world.pools(500).0, Some(Reason::PreflightUnsupported));
+}

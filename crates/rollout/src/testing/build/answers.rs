@@ -1,0 +1,50 @@
+//! What clusters answer when they are asked, and whether it counts.
+
+use chrono::TimeDelta;
+
+use super::{FleetBuilder, PolicyBuilder, RecordBuilder, at};
+use crate::model::{Preflight, Reason, WorkerPools};
+
+impl PolicyBuilder {
+    /// Only clusters that would take the update are started.
+    pub fn requires_preflight(mut self) -> Self {
+        self.0.requires_preflight = true;
+        self
+    }
+
+    /// The platform step includes the worker pools, for at most this many seconds.
+    pub fn worker_pools(mut self, seconds: i64) -> Self {
+        self.0.worker_pools_timeout = Some(TimeDelta::seconds(seconds));
+        self
+    }
+}
+
+impl FleetBuilder {
+    /// What the cluster says to the update.
+    pub fn preflight(self, preflight: Preflight) -> Self {
+        self.last(|cluster| cluster.preflight = preflight)
+    }
+
+    /// All worker pools of the cluster are updated.
+    pub fn pools_updated(self) -> Self {
+        self.last(|cluster| cluster.worker_pools = WorkerPools::Updated)
+    }
+
+    /// The worker pools of the cluster are not all updated.
+    pub fn pools_behind(self, reason: Reason, message: &str) -> Self {
+        self.last(|cluster| {
+            cluster.worker_pools = WorkerPools::Behind {
+                reason,
+                message: message.into(),
+            };
+        })
+    }
+}
+
+impl RecordBuilder {
+    /// The phase has lasted since this time (seconds).
+    pub fn since(mut self, seconds: i64) -> Self {
+        self.0.since = at(seconds);
+        self
+    }
+}

@@ -1,0 +1,104 @@
+//! The worker pools, where the platform step waits for them.
+
+use super::{planned, record_of, stand, writes};
+use crate::model::{Phase, Reason, Stage, Step, StepStatus};
+use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
+
+const NOTHING: [&str; 0] = [];
+const UPDATING: &str = "MachineConfigPool is updating: worker";
+
+fn asked() -> PolicyBuilder {
+    policy().worker_pools(60)
+}
+
+/// A cluster whose version is updated.
+fn updated(record: RecordBuilder) -> FleetBuilder {
+    fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .record(record.stage(Stage::Platform, 0))
+}
+
+#[test]
+fn the_platform_step_is_not_done_before_the_worker_pools_are() {
+    let partial = || updated(record(Phase::Partial));
+    let plan = planned(10, asked().operators(), partial());
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "a"), (Phase::Workers, Reason::Running));
+    assert_eq!(plan.summary.in_flight, 1, "it keeps its slot");
+    assert_eq!(plan.wake_at, Some(at(70)), "the limit counts from here");
+
+    let plan = planned(
+        10,
+        asked().operators(),
+        partial().pools_behind(Reason::Running, UPDATING),
+    );
+    assert_eq!(stand(&plan, "a"), (Phase::Workers, Reason::Running));
+    assert_eq!(&*record_of(&plan, "a").message, UPDATING);
+
+    let plan = planned(10, asked().operators(), partial().pools_updated());
+    assert_eq!(writes(&plan), ["create a/Operators"]);
+    assert!(record_of(&plan, "a").succeeded(Stage::Platform));
+
+    let plan = planned(
+        10,
+        policy().operators(),
+        partial().pools_behind(Reason::Running, UPDATING),
+    );
+    assert_eq!(writes(&plan), ["create a/Operators"], "nobody waits for them");
+}
+
+#[test]
+fn pools_that_do_not_follow_in_time_fail_the_cluster_once_the_hub_was_read() {
+    let late =
+        || updated(record(Phase::Workers).since(10)).pools_behind(Reason::PoolPaused, "worker is paused");
+    let plan = planned(69, asked(), late());
+    assert_eq!(stand(&plan, "a"), (Phase::Workers, Reason::PoolPaused));
+    let plan = planned(70, asked(), late());
+    assert_eq!(writes(&plan), ["read a/Platform"]);
+    let plan = planned(71, asked(), late().read(Step::Platform, 70));
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::WorkerPoolsTimeout));
+    assert_eq!(
+        &*record_of(&plan, "a").message,
+        "The worker pools were not updated within 1m: worker is paused"
+    );
+    let plan = planned(71, asked(), late().pools_updated());
+    assert_eq!(stand(&plan, "a").0, Phase::Complete, "whatever the time is");
+}
+
+#[test]
+fn a_report_that_is_missing_while_the_pools_follow_is_no_failure() {
+    // Long after clusterUpgradeTimeout.
+    let silent = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0))
+        .record(record(Phase::Workers).since(100).stage(Stage::Platform, 0))
+        .pools_updated();
+    let plan = planned(110, asked().timeouts(50, 50), silent.clone());
+    assert_eq!(stand(&plan, "a").0, Phase::Workers, "its own word is missing");
+    let plan = planned(110, policy().timeouts(200, 50), silent);
+    assert_eq!(
+        stand(&plan, "a").0,
+        Phase::Partial,
+        "an edit no longer waits for the pools"
+    );
+}
+
+#[test]
+fn pools_that_need_not_be_waited_for_any_more_are_not() {
+    let waiting =
+        updated(record(Phase::Workers).since(10)).pools_behind(Reason::PoolPaused, "worker is paused");
+    let plan = planned(20, policy(), waiting);
+    assert_eq!(stand(&plan, "a").0, Phase::Complete);
+}
+
+#[test]
+fn a_cluster_that_is_updated_by_somebody_else_meanwhile_is_not_done() {
+    let other = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).status(StepStatus::OtherVersion))
+        .record(record(Phase::Workers).since(10).stage(Stage::Platform, 0))
+        .pools_updated();
+    let plan = planned(20, asked(), other);
+    assert_eq!(stand(&plan, "a").0, Phase::Initialized);
+}
