@@ -148,7 +148,7 @@ pub fn status_of_probe() -> Value {
     })
 }
 
-/// What is reported of ClusterOperator `machine-config`.
+/// What is reported of `ClusterOperator` `machine-config`.
 #[must_use]
 pub fn operator_of_probe(pools: &str) -> Value {
     json!({

@@ -182,3 +182,51 @@ async fn a_target_in_another_channel_is_evaluated_after_the_channel_was_set_and_
     })
     .await
 }
+
+/// The pool is paused on the cluster; only the cluster's people resume it.
+#[tokio::test]
+async fn worker_pools_are_waited_for_and_a_paused_one_is_named_and_never_resumed() -> Result<()> {
+    let (from, target, channel) = ("4.16.10", "4.16.20", "eus-4.16");
+    part(1, &[at(from, channel)], async |turn| {
+        let (s, cluster) = (turn.scenario(), turn.cluster(1));
+        cluster.feedback_every(Duration::from_secs(2)).await?;
+        let pause = async |paused: bool| {
+            let change = json!({"spec": {"paused": paused}}).to_string();
+            let patch = [
+                "patch",
+                "machineconfigpool",
+                "worker",
+                "--type=merge",
+                "-p",
+                &change,
+            ];
+            cluster.kubectl(&patch).await
+        };
+        pause(true).await?;
+        let wait = json!({"upgradeStrategy": {"workerPools": "Wait"}});
+        s.create(with(&[to(target, channel), limits(1, "20m"), wait]))
+            .await?;
+        let row = s
+            .up()
+            .row_until(s.c(1), "the paused pool", |row| row.reason == "PoolPaused")
+            .await?;
+        assert_eq!(row.phase, Phase::Workers, "{row:?}");
+        assert!(row.message.contains("worker"), "{row:?}");
+        let version = cluster.version_until("updated", completed(target)).await?;
+        assert_eq!(newest(&version), (target, "Completed"));
+
+        pause(false).await?;
+        s.complete().await?;
+        turn.clear().await?;
+        let pool = ["get", "machineconfigpool", "worker", "-o", "json"];
+        let pool: Value = serde_json::from_str(&cluster.kubectl(&pool).await?)?;
+        assert_eq!(pool["spec"]["paused"], false);
+        assert_eq!(pool["metadata"]["ownerReferences"], Value::Null);
+        assert_eq!(
+            pool["status"]["updatedMachineCount"], pool["status"]["machineCount"],
+            "{pool}"
+        );
+        Ok(())
+    })
+    .await
+}

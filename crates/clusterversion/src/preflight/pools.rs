@@ -1,4 +1,4 @@
-//! The worker pools of a cluster, as its machine-config operator tells them in ClusterOperator `machine-config`.
+//! The worker pools of a cluster, as its machine-config operator tells them in `ClusterOperator` `machine-config`.
 //!
 //! The operator describes each pool in a sentence of `.status.extension`. The rule counts the pools by state and names two of each, so
 //! that its text does not depend on the order in which an agent reads them.
@@ -35,7 +35,8 @@ impl PoolState {
     }
 }
 
-/// The rule of ClusterOperator `machine-config`: its version, and how many worker pools are in which state. A pool that is paused with
+/// The rule of `ClusterOperator` `machine-config`: its version, and how many worker pools are in which state. An operator that does not tell
+/// of pool `master`, which every cluster has, has not told anything. A pool that is paused with
 /// a configuration to come is neither updated nor updating; the operator calls that `<unknown>`.
 #[must_use]
 pub fn pools_rule() -> Rule {
@@ -67,7 +68,7 @@ pub fn pools_rule() -> Rule {
         r#"(["{HEAD}"]
  + (has(object.status.versions) && object.status.versions != null
     ? object.status.versions.filter(v, v.name == "operator").map(v, "version " + v.version) : [])
- + (has(object.status.extension) && object.status.extension != null
+ + (has(object.status.extension) && object.status.extension != null && object.status.extension.exists(k, k == "master")
     ? [object.status.extension.map(k, k).filter(k, !(k in {OTHERS}))].map(pools, ["told"]{})[0]
     : [])).join("\n")"#,
         groups.concat()
@@ -94,7 +95,7 @@ pub fn read_pools(message: &str) -> Fact<Pools> {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
             ["told"] => is_told = true,
-            ["version", told] if version::parse(told).is_some() => pools.version = (*told).to_owned(),
+            ["version", told] if version::parse(told).is_some() => (*told).clone_into(&mut pools.version),
             [state, count, names @ ..] => {
                 let group = group(state, count, names).ok_or_else(unreadable)?;
                 if pools.groups.iter().any(|known| known.state == group.state) {

@@ -1,6 +1,7 @@
 //! What clusters are asked before an update (`docs/design/preflight.md`): every rule in use, on recorded objects.
 
 use anyhow::Result;
+use clusterversion::preflight::pools::pools_rule;
 use clusterversion::preflight::recipe::{Rule, acks_rule, gates_rule, history_rule, offer_rule};
 use clusterversion::types::read_documents;
 use repository::data;
@@ -17,7 +18,7 @@ const TARGET: &str = "4.20.4";
 /// # Errors
 /// The recorded objects cannot be read.
 pub fn all() -> Result<Vec<Case>> {
-    let mut cases = vec![gates()];
+    let mut cases = vec![gates(), pools()];
     cases.extend(offers(
         &data::sample("clusterversions").join("completed.yaml"),
         "preflight-offers",
@@ -92,4 +93,24 @@ fn gates() -> Case {
     let mut all = vec![Work(work(&[map(name, &json!({}))], &[read]))];
     all.extend(places);
     Case::new(name, all).on(vec![map(name, &json!({}))])
+}
+
+/// The worker pools, as the machine-config operator describes them.
+fn pools() -> Case {
+    let name = "preflight-pools";
+    let status = json!({
+        "versions": [{"name": "operator", "version": TARGET}],
+        "extension": {
+            "master": "all 3 nodes are at latest configuration rendered-master-1", "lastSyncError": "x",
+            "worker": "<unknown>",
+            "infra": "1 (ready 1) out of 3 nodes are updating to latest configuration rendered-infra-1",
+            "gpu": "all 2 nodes are at latest configuration rendered-gpu-1",
+            "app": "pool is degraded because nodes fail with \"1 nodes are reporting degraded status on sync\"",
+        },
+    });
+    let read = reading(
+        strategy(name, &json!({"type": "ReadOnly"})),
+        &[rule(0, &pools_rule())],
+    );
+    Case::new(name, vec![Work(work(&[named(name)], &[read]))]).on(vec![told(name, &status)])
 }

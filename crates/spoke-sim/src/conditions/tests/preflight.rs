@@ -1,5 +1,6 @@
 //! What clusters are asked before an update, on recorded objects: the answers by rule are what the whole object says.
 
+use clusterversion::preflight::pools::{pools_rule, read_pools};
 use clusterversion::preflight::recipe::{
     Rule, acks_rule, gates_rule, history_rule, offer_rule, read_gates, read_history, read_offer,
 };
@@ -162,4 +163,38 @@ fn gates_of_the_line_before_the_target_are_told_in_order_with_their_texts() {
         "One",
     );
     assert!(told(five, none).is_err(), "one of them is not told");
+}
+
+#[test]
+fn pools_are_counted_by_what_the_machine_config_operator_says_of_them() {
+    let told = |extension: Value| {
+        let versions =
+            json!([{"name": "operator", "version": "4.20.4"}, {"name": "operator-image", "version": "x"}]);
+        let object = json!({"status": {"versions": versions, "extension": extension}});
+        answer(&object, &pools_rule())
+    };
+    let all = told(json!({
+        "master": "<unknown>", "arbiter": "<unknown>", "lastSyncError": "pool master has not progressed",
+        "worker": "all 0 nodes are at latest configuration rendered-worker-1",
+        "infra": "3 (ready 2) out of 9 nodes are updating to latest configuration rendered-infra-2",
+        "gpu": "<unknown>",
+        "zoo": "pool is degraded because nodes fail with \"1 nodes are reporting degraded status on sync\"",
+        "app": "something new",
+        "web": "2 (ready 2) out of 3 nodes are updating to latest configuration rendered-web-2",
+    }));
+    assert_eq!(
+        all,
+        "pools/1\nversion 4.20.4\ntold\ndegraded 1 zoo\npaused 1 gpu\nupdating 3 app web\nupdated 1 worker"
+    );
+    let pools = read_pools(&all).unwrap();
+    assert_eq!(pools.groups.iter().map(|group| group.count).sum::<usize>(), 6);
+    assert_eq!(told(json!({"master": "x"})), "pools/1\nversion 4.20.4\ntold");
+    for untold in [
+        json!(null),
+        json!({}),
+        json!({"worker": "all 2 nodes are at latest configuration x"}),
+    ] {
+        assert_eq!(told(untold), "pools/1\nversion 4.20.4");
+    }
+    assert_eq!(answer(&json!({"status": {}}), &pools_rule()), "pools/1");
 }

@@ -316,6 +316,31 @@ pub fn pool_status(
     status
 }
 
+/// What the machine-config operator says of a pool in its `.status.extension`. `None` while it has rendered nothing.
+#[must_use]
+pub fn description(pool: &Pool, machines: &[Machine], context: &MachinesContext<'_>) -> Option<String> {
+    let goal = rendered(&pool.name, context.version?);
+    let own = || machines.iter().filter(|machine| machine.pool == pool.name);
+    let updated = own()
+        .filter(|machine| machine.config == goal && machine.step == Step::Idle)
+        .count();
+    let all = own().count();
+    let degraded: Vec<&str> = own().filter_map(|machine| machine.degraded.as_deref()).collect();
+    Some(if !degraded.is_empty() {
+        format!(
+            "pool is degraded because nodes fail with {:?}",
+            format!("{} nodes are reporting degraded status on sync", degraded.len())
+        )
+    } else if updated == all {
+        format!("all {all} nodes are at latest configuration {goal}")
+    } else if pool.paused {
+        // Neither Updated nor Updating is True.
+        "<unknown>".to_owned()
+    } else {
+        format!("{updated} (ready {updated}) out of {all} nodes are updating to latest configuration {goal}")
+    })
+}
+
 /// Sets the conditions of a pool. `degraded`: what its degraded machines say; `done`: all machines run `goal`.
 fn put_conditions(status: &mut Value, pool: &Pool, goal: &str, degraded: &[&str], done: bool, now: Time) {
     let bad = !degraded.is_empty();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -133,6 +133,16 @@ impl Rollout {
             rng: self.rng,
         };
         let wake = memory.operators.advance(&mut statuses, &operators_context, now);
+        let pools_told = views.iter().filter_map(|view| {
+            let told = machines::description(view, &memory.machines, &context)?;
+            Some((view.name.clone(), Value::from(told)))
+        });
+        let pools_told: Map<String, Value> = pools_told.collect();
+        if let Some(status) = statuses.get_mut(MACHINE_CONFIG)
+            && !pools_told.is_empty()
+        {
+            status["extension"] = Value::Object(pools_told);
+        }
         let begun = operators::level_or_begun(&memory.operators, MACHINE_CONFIG, &statuses, &target.version);
         if seen.dark {
             // Nothing can be written. What is due is written when the server is back.
