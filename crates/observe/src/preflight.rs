@@ -3,6 +3,7 @@
 //! This is decided here and written elsewhere. All answers come from clusters, so a cluster that changes them all the time costs
 //! only its own start.
 
+mod again;
 mod names;
 mod workers;
 
@@ -15,7 +16,7 @@ use api::report::Phase;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge};
-use rollout::{Cluster, Eligibility, Fleet, Policy, Preflight, Reason, Selection};
+use rollout::{Cluster, Eligibility, Fleet, Plan, Policy, Preflight, Reason, Selection};
 
 use self::names::KnownNames;
 pub use self::names::nearest;
@@ -91,6 +92,8 @@ pub struct Preflights {
     verdicts: AHashMap<Arc<str>, Judged>,
     names: KnownNames,
     running: AHashSet<Arc<str>>,
+    /// Clusters that are asked again just before their start, and since when.
+    asked_again: AHashMap<Arc<str>, DateTime<Utc>>,
     failures: AHashMap<Arc<str>, Failure>,
     /// The second in which probes were created last, and how many.
     created: (DateTime<Utc>, u32),
@@ -181,6 +184,9 @@ impl Preflights {
                 message: Arc::from(unsupported()),
             };
         }
+        if let Some(waiting) = self.while_asked_again(cluster, now) {
+            return waiting;
+        }
         if let Some(judged) = judged {
             return judged.preflight(question, now);
         }
@@ -212,7 +218,7 @@ impl Preflights {
         let mut summary = PreflightSummary::default();
         for cluster in fleet.clusters.iter().filter(|cluster| waits(cluster)) {
             *match cluster.preflight {
-                Preflight::Ready => &mut summary.ready,
+                Preflight::Ready | Preflight::Stale => &mut summary.ready,
                 Preflight::Blocked { .. } => &mut summary.blocked,
                 Preflight::Unknown { .. } | Preflight::NotAsked => &mut summary.unknown,
             } += 1;
@@ -237,7 +243,7 @@ impl Preflights {
     pub fn due(
         &mut self,
         fleet: &Fleet,
-        policy: &Policy,
+        (policy, plan): (&Policy, &Plan),
         asker: Asker<'_>,
         index: &Index,
         now: DateTime<Utc>,
@@ -245,7 +251,9 @@ impl Preflights {
         let is_in_fleet = |name: &Arc<str>| find(fleet, name).is_some();
         self.failures
             .retain(|name, _| is_in_fleet(name) || index.probe(name).is_some());
+        self.asked_again.retain(|name, _| is_in_fleet(name));
         let mut writes = self.deletions(fleet, policy, asker, index, now);
+        writes.extend(self.ask_again(&plan.ask_again, now));
         let mut wake = earliest(self.next_change(now), self.next_workers(asker.uid, index, now));
         if !policy.deleting {
             let questions = self.questions.clone();
@@ -283,6 +291,7 @@ impl Preflights {
                 }
             }
         }
+        wake = earliest(wake, self.next_place(now));
         let waits = self.failures.values().map(|failure| failure.until);
         wake = earliest(wake, waits.filter(|until| *until > now).min());
         (writes, wake)
@@ -540,6 +549,7 @@ impl Judged {
                     "The answers of the cluster have just changed; it starts when they stay the same for 10 seconds",
                 ),
             },
+            Verdict::Ready(_) if self.is_stale(now) => Preflight::Stale,
             Verdict::Ready(_) => Preflight::Ready,
             Verdict::Blocked(findings) => Preflight::Blocked {
                 reason: first_reason(findings),

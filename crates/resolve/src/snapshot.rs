@@ -243,7 +243,9 @@ impl Snapshot {
         for cluster in &mut fleet.clusters {
             cluster.preflight = match preflights.of(&cluster.name, &upgrade.uid, &self.index, self.now) {
                 blocked @ Preflight::Blocked { .. } => blocked,
-                Preflight::NotAsked | Preflight::Ready | Preflight::Unknown { .. } => Preflight::Ready,
+                Preflight::NotAsked | Preflight::Ready | Preflight::Stale | Preflight::Unknown { .. } => {
+                    Preflight::Ready
+                }
             };
         }
     }

@@ -277,7 +277,7 @@ fn prepare_writes(
             index.mark_deleting(cluster, *step, uid, *version);
         }
     }
-    jobs.extend(probes::due(entry, index, settings, wanted, fleet, now));
+    jobs.extend(probes::due(entry, index, settings, wanted, (fleet, plan), now));
     jobs
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use observe::index::Index;
 use observe::preflight::{Asker, Preflights, ProbeResult, ProbeWrite};
-use rollout::Fleet;
+use rollout::{Fleet, Plan};
 
 use crate::apply::{Write, WriteJob, WriteResult};
 use crate::reconcile::request::PlanRequest;
@@ -29,11 +29,11 @@ pub(super) fn due(
     index: &mut Index,
     settings: &Settings,
     wanted: &PlanRequest,
-    fleet: &Fleet,
+    (fleet, plan): (&Fleet, &Plan),
     now: DateTime<Utc>,
 ) -> Vec<WriteJob> {
     let (writes, wake) = of(entry, settings, |preflights, asker| {
-        preflights.due(fleet, &wanted.policy, asker, index, now)
+        preflights.due(fleet, (&wanted.policy, plan), asker, index, now)
     });
     entry.wake_at = entry.wake_at.into_iter().chain(wake).min();
     let writes = writes.into_iter().filter_map(|write| match write {

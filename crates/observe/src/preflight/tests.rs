@@ -9,6 +9,7 @@ use super::*;
 use crate::index::Change;
 use crate::testing::{answered, probe, status_of_probe};
 
+mod again;
 mod workers;
 
 const UPGRADE: (&str, &str) = ("u1", "ns/u1");
@@ -42,6 +43,7 @@ struct World {
     fleet: Fleet,
     asker: Asker<'static>,
     policy: Policy,
+    plan: Plan,
     version: u64,
 }
 
@@ -60,6 +62,7 @@ fn world(names: &[&str]) -> World {
         fleet: builder.build(),
         asker: asker(),
         policy: policy().build(),
+        plan: Plan::default(),
         version: 1,
     }
 }
@@ -73,9 +76,13 @@ impl World {
     /// The writes that are due, as lines.
     fn due(&mut self, seconds: i64) -> Vec<String> {
         self.refresh(seconds);
-        let (writes, _) =
-            self.preflights
-                .due(&self.fleet, &self.policy, self.asker, &self.index, at(seconds));
+        let (writes, _) = self.preflights.due(
+            &self.fleet,
+            (&self.policy, &self.plan),
+            self.asker,
+            &self.index,
+            at(seconds),
+        );
         let line = |write: &ProbeWrite| match write {
             ProbeWrite::Create(cluster, ProbeKind::Preflight) => format!("create {cluster}"),
             ProbeWrite::Create(cluster, ProbeKind::Workers) => format!("create {cluster} for its pools"),
@@ -111,7 +118,7 @@ impl World {
         match self.says(cluster, seconds) {
             Preflight::Blocked { reason, .. } => Some((true, reason)),
             Preflight::Unknown { reason, .. } => Some((false, reason)),
-            Preflight::Ready | Preflight::NotAsked => None,
+            Preflight::Ready | Preflight::Stale | Preflight::NotAsked => None,
         }
     }
 
@@ -230,7 +237,7 @@ fn answers_of_a_cluster_whose_channel_was_just_set_count_after_a_while() {
             index,
             ..
         } = &mut world;
-        preflights.due(fleet, policy, *asker, index, at(60))
+        preflights.due(fleet, (policy, &Plan::default()), *asker, index, at(60))
     };
     assert_eq!(wake, Some(at(130)));
     assert_eq!(world.says("c1", 130), Preflight::Ready);
@@ -248,9 +255,13 @@ fn at_most_the_rate_is_asked_in_a_second_and_few_at_once() {
         world.deliver(name, UPGRADE, "h1", None);
     }
     world.refresh(0);
-    let (writes, wake) = world
-        .preflights
-        .due(&world.fleet, &world.policy, world.asker, &world.index, at(0));
+    let (writes, wake) = world.preflights.due(
+        &world.fleet,
+        (&world.policy, &world.plan),
+        world.asker,
+        &world.index,
+        at(0),
+    );
     assert_eq!((writes.len(), wake), (4, Some(at(1))));
 }
 
@@ -344,9 +355,13 @@ fn what_is_unknown_for_too_long_blocks_until_the_cluster_answers() {
     assert!(world.due(0).is_empty());
     assert_eq!(world.reason("c1", 599), Some((false, Reason::PreflightPending)));
     assert_eq!(world.reason("c1", 600), Some((true, Reason::PreflightUnknown)));
-    let (_, wake) = world
-        .preflights
-        .due(&world.fleet, &world.policy, world.asker, &world.index, at(5));
+    let (_, wake) = world.preflights.due(
+        &world.fleet,
+        (&world.policy, &world.plan),
+        world.asker,
+        &world.index,
+        at(5),
+    );
     assert_eq!(wake, Some(at(600)));
     world.answers("c1", status_of_probe(), 700);
     assert_eq!(world.says("c1", 700), Preflight::Ready);

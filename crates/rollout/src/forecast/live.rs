@@ -70,6 +70,9 @@ impl<'a> LiveFleet<'a> {
         for cluster in &mut fleet.clusters {
             (cluster.busy, cluster.backoff, cluster.read) = (None, None, None);
             (cluster.unsettled, cluster.late) = (None, None);
+            if cluster.preflight == Preflight::Stale {
+                cluster.preflight = Preflight::Ready;
+            }
             for step in Step::ALL {
                 let work = &mut cluster.works[step.index()];
                 match work {

@@ -195,6 +195,8 @@ pub enum Preflight {
     NotAsked,
     /// The cluster would take the update.
     Ready,
+    /// The cluster would take the update, but by an image that it told too long ago. It is asked again when it is its turn.
+    Stale,
     /// It is not known whether the cluster would take the update.
     Unknown {
         /// The cause.

@@ -49,6 +49,8 @@ pub(crate) struct Evaluation {
     /// True when this plan must not write for the cluster.
     pub(crate) held_back: bool,
     pub(crate) dropped: bool,
+    /// True when the cluster must be asked again before it starts.
+    pub(crate) stale: bool,
     /// False while the record still has the reason of the previous plan. The cluster waits for a slot, and its reason
     /// depends on whether it gets one.
     pub(crate) reason_is_current: bool,
@@ -495,6 +497,7 @@ impl Evaluation {
             releasing: false,
             held_back: false,
             dropped: false,
+            stale: false,
             reason_is_current: true,
         }
     }

@@ -45,7 +45,8 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     }
     let slots = Slots::new(policy, &evaluation, fleet.unreleased);
     let granted = slots.grant(policy, &mut evaluation);
-    let started = act(&mut plan, now, &mut evaluation, &granted);
+    let started = act(&mut plan, now, &mut evaluation, &granted.starts);
+    plan.ask_again = granted.to_ask;
     let mut kept = Vec::with_capacity(evaluation.len());
     for (index, (cluster, state)) in evaluation.into_iter().enumerate() {
         if state.dropped {

@@ -2,6 +2,7 @@
 //! (`docs/design/rules.md#slots-and-gates`).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::model::{Busy, Cluster, Hold, Phase, Policy, Reason, Selection, Step, StepWork};
 use crate::planner::cluster::{Evaluation, NextStep};
@@ -9,6 +10,10 @@ use crate::planner::takeover::superseded;
 
 /// Why a cluster does not start while an earlier creation may still be carried out.
 const LATE: &str = "The API server did not respond to an earlier write, which may still be carried out. The cluster starts when this is ruled out.";
+
+/// Why a cluster whose turn it is does not start yet.
+const ASKED_AGAIN: &str =
+    "The cluster is asked again just before its start, because it must be asked for the update by its image";
 
 /// The progress of the canaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +95,15 @@ fn is_full(cluster: &Cluster, free: usize, free_for_repeats: usize) -> bool {
     } else {
         free == 0
     }
+}
+
+/// The clusters whose turn it is.
+#[derive(Debug, Default)]
+pub(crate) struct Granted {
+    /// Indexes of those that start.
+    pub(crate) starts: BTreeSet<usize>,
+    /// Names of those that are asked again first, and keep their slots meanwhile.
+    pub(crate) to_ask: Vec<Arc<str>>,
 }
 
 impl Slots {
@@ -181,9 +195,9 @@ impl Slots {
         }
     }
 
-    /// Decides which clusters start and returns their indexes. The others get their reason.
-    pub(crate) fn grant(&self, policy: &Policy, fleet: &mut [(&Cluster, Evaluation)]) -> BTreeSet<usize> {
-        let mut granted = BTreeSet::new();
+    /// Decides which clusters start. The others get their reason.
+    pub(crate) fn grant(&self, policy: &Policy, fleet: &mut [(&Cluster, Evaluation)]) -> Granted {
+        let mut granted = Granted::default();
         let mut free = self.limit.saturating_sub(self.held);
         // A start that is repeated already counts as holding a slot. But its cluster may have been away meanwhile, and
         // its slot given to another one.
@@ -222,7 +236,12 @@ impl Slots {
                         if step != Step::PostAction && superseded(cluster, step, true).is_empty());
                     free -= usize::from(takes && !cluster.awaits_start());
                     free_for_repeats -= usize::from(takes && cluster.awaits_start());
-                    granted.insert(index);
+                    if evaluation.stale {
+                        evaluation.explain(Reason::PreflightPending, ASKED_AGAIN);
+                        granted.to_ask.push(Arc::clone(&cluster.name));
+                    } else {
+                        granted.starts.insert(index);
+                    }
                 }
             }
         }

@@ -282,6 +282,10 @@ impl ClusterEvaluator<'_> {
         }
         match &self.cluster.preflight {
             Preflight::Ready => return true,
+            Preflight::Stale => {
+                self.out.stale = true;
+                return true;
+            }
             Preflight::NotAsked => self.wait(
                 Reason::PreflightPending,
                 "The cluster is asked whether it would take the update",

@@ -125,3 +125,32 @@ fn the_checker_refuses_a_start_that_contradicts_the_answer() {
         assert_eq!(check(now, &policy().build(), &fleet(answer), &plan), []);
     }
 }
+
+#[test]
+fn a_cluster_that_must_be_asked_again_keeps_its_slot_meanwhile() {
+    let fleet = || {
+        fleet()
+            .cluster("dev1")
+            .preflight(Preflight::Stale)
+            .cluster("dev2")
+            .preflight(Preflight::Stale)
+            .cluster("dev3")
+            .preflight(Preflight::Ready)
+    };
+    let plan = planned(0, asked().max_concurrency(1), fleet());
+    assert_eq!(writes(&plan), NOTHING, "the others do not overtake it");
+    assert_eq!(plan.ask_again, ["dev1".into()]);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::PreflightPending));
+    assert_eq!(stand(&plan, "dev2"), (Phase::Pending, Reason::WaitingForSlot));
+    assert!(plan.outlook.moving);
+
+    let plan = planned(0, asked().max_concurrency(3), fleet());
+    assert_eq!(writes(&plan), ["create dev3/Platform"]);
+    assert_eq!(plan.ask_again, ["dev1".into(), "dev2".into()]);
+
+    let plan = planned(0, asked().max_concurrency(3).paused(), fleet());
+    assert!(
+        plan.ask_again.is_empty(),
+        "nobody is asked before it is their turn"
+    );
+}

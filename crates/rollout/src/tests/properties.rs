@@ -130,7 +130,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (cluster.clone(), any::<bool>()).prop_map(|(c, newer)| Event::Runs(c, newer)),
         1 => any::<bool>().prop_map(Event::AllowDowngrade),
         1 => any::<bool>().prop_map(Event::RequirePreflight),
-        2 => (cluster.clone(), 0..4_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
+        2 => (cluster.clone(), 0..5_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
         1 => prop::option::of(5..100_i64).prop_map(Event::WaitForPools),
         2 => (cluster, any::<bool>()).prop_map(|(c, updated)| Event::Pools(c, updated)),
         1 => any::<bool>().prop_map(Event::Restored),
@@ -205,6 +205,7 @@ fn preflight(answer: u8) -> Preflight {
             message,
         },
         2 => Preflight::Blocked { reason, message },
+        3 => Preflight::Stale,
         _ => Preflight::Ready,
     }
 }

@@ -32,6 +32,7 @@ impl TestHub {
         let owner = (&*known.upgrade, &*known.owner);
         let mut work = observe::testing::probe(cluster, owner, &known.hash, self.version);
         work.metadata.uid = Some(known.uid.to_string());
+        work.metadata.creation_timestamp = Some(api::time::from_chrono(self.context.now()));
         let version = self.version;
         self.deliver(&Change::Applied(answered(work, status, version)));
     }

@@ -1,0 +1,64 @@
+//! Clusters that are asked again just before they start (`docs/design/preflight.md#the-request`).
+//!
+//! A request by image is checked by no cluster, so the answers that it follows from must be of the moment. A cluster whose answers are
+//! older keeps its place while it is asked again.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use clusterversion::preflight::{Request, Verdict};
+use rollout::Preflight;
+
+use super::{Judged, Preflights, ProbeWrite};
+
+/// How long answers are good for a request by image.
+const FRESH_FOR: TimeDelta = TimeDelta::minutes(5);
+
+impl Judged {
+    /// True when the cluster would take the update by an image that it told too long ago.
+    pub(super) fn is_stale(&self, now: DateTime<Utc>) -> bool {
+        let by_image = matches!(self.verdict, Verdict::Ready(Request::ByImage(_)));
+        // Without a time nothing is known to be fresh, and asking again would not help.
+        let asked = self.probe.created.or(self.answered);
+        by_image && asked.is_some_and(|asked| now >= asked + FRESH_FOR)
+    }
+}
+
+impl Preflights {
+    /// Keeps the place of a cluster that is being asked again, until it answers or its time is over.
+    pub(super) fn while_asked_again(&self, cluster: &str, now: DateTime<Utc>) -> Option<Preflight> {
+        let question = self.questions.preflight.as_ref()?;
+        let begun = *self.asked_again.get(cluster)?;
+        let answers = self.verdicts.get(cluster).filter(|judged| {
+            let counts = judged.is_answered() && judged.counts_at(question, now).is_none();
+            counts && judged.probe.created.is_none_or(|at| at > begun - FRESH_FOR)
+        });
+        let has_answered = answers.is_some();
+        let waits = now < begun + question.timeout && !has_answered;
+        waits.then_some(Preflight::Stale)
+    }
+
+    /// When the place of a cluster is kept no longer.
+    pub(super) fn next_place(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let timeout = self.questions.preflight.as_ref()?.timeout;
+        let ends = self.asked_again.values().map(|begun| *begun + timeout);
+        ends.filter(|end| *end > now).min()
+    }
+
+    /// Deletes the probes of these clusters, so that each is asked again.
+    pub(super) fn ask_again(&mut self, clusters: &[Arc<str>], now: DateTime<Utc>) -> Vec<ProbeWrite> {
+        let mut writes = Vec::new();
+        for name in clusters {
+            let judged = self.verdicts.get(name).filter(|judged| judged.is_stale(now));
+            let Some(uid) = judged.map(|judged| Arc::clone(&judged.probe.uid)) else {
+                continue;
+            };
+            if self.may_write(name, now) {
+                self.running.insert(Arc::clone(name));
+                self.asked_again.insert(Arc::clone(name), now);
+                writes.push(ProbeWrite::Delete(Arc::clone(name), uid));
+            }
+        }
+        writes
+    }
+}

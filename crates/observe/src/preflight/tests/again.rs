@@ -1,0 +1,75 @@
+//! Clusters that are asked again just before they start.
+
+use super::*;
+
+/// A cluster with one risk that applies and that the author accepts, so that it must be asked by image.
+fn accepted() -> World {
+    let mut world = world(&["a"]);
+    let mut question = Question::clone(&question());
+    question.update.accepted_risks = ["Slow".to_owned()].into();
+    world.questions.preflight = Some(Arc::new(question));
+    world
+}
+
+fn at_risk() -> Value {
+    let mut status = status_of_probe();
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] =
+        json!("offer/1\nupdate False quay.io/r@sha256:a\nrisk T Slow It is slow.");
+    status
+}
+
+impl World {
+    fn tells_at(&mut self, uid: &str, created: i64) {
+        self.version += 1;
+        let mut object = answered(probe("a", UPGRADE, "h1", self.version), at_risk(), self.version);
+        object.metadata.creation_timestamp = Some(api::time::from_chrono(at(created)));
+        object.metadata.uid = Some(uid.to_owned());
+        self.index.work(&Change::Applied(object), at(0));
+        self.refresh(created);
+    }
+}
+
+#[test]
+fn a_request_by_image_follows_from_answers_of_the_last_minutes_only() {
+    let mut world = accepted();
+    world.tells_at("p1", 0);
+    assert_eq!(world.says("a", 299), Preflight::Ready);
+    assert_eq!(world.says("a", 300), Preflight::Stale);
+    assert_eq!(world.due(300), Vec::<String>::new(), "it is not its turn");
+
+    world.plan.ask_again = vec![Arc::from("a")];
+    assert_eq!(world.due(400), ["delete a p1"]);
+    world.index.remove_probe("a", "p1");
+    world.ended("a", ProbeResult::Done, 401);
+    assert_eq!(world.due(401), ["create a"]);
+    assert_eq!(world.says("a", 402), Preflight::Stale, "its place is kept");
+    world.ended("a", ProbeResult::Done, 402);
+    world.tells_at("p2", 402);
+    assert_eq!(world.due(410), Vec::<String>::new(), "it has answered");
+    assert_eq!(world.says("a", 410), Preflight::Ready);
+    assert_eq!(world.preflights.image("a"), Some("quay.io/r@sha256:a"));
+}
+
+#[test]
+fn the_place_of_a_cluster_that_does_not_answer_again_is_kept_for_the_timeout_only() {
+    let mut world = accepted();
+    world.tells_at("p1", 0);
+    world.plan.ask_again = vec![Arc::from("a")];
+    assert_eq!(world.due(400), ["delete a p1"]);
+    world.index.remove_probe("a", "p1");
+    world.refresh(401);
+    let timeout = 600;
+    assert_eq!(world.says("a", 400 + timeout - 1), Preflight::Stale);
+    assert_eq!(world.says("a", 400 + timeout), Preflight::NotAsked);
+}
+
+#[test]
+fn a_request_by_version_alone_is_checked_by_the_cluster_and_needs_no_second_question() {
+    let mut world = world(&["a"]);
+    world.version += 1;
+    let mut object = answered(probe("a", UPGRADE, "h1", 2), status_of_probe(), 2);
+    object.metadata.creation_timestamp = Some(api::time::from_chrono(at(0)));
+    world.index.work(&Change::Applied(object), at(0));
+    world.refresh(1);
+    assert_eq!(world.says("a", 90_000), Preflight::Ready);
+}
