@@ -7,6 +7,8 @@ use api::names::LABEL_AGENT_VERSION;
 use api::names::Step::Platform;
 use api::report::Phase;
 use e2e::Scenario;
+use e2e::agent::{condition, status};
+use e2e::view::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -82,5 +84,114 @@ async fn no_cluster_is_asked_whose_agent_may_be_too_old_and_it_is_blocked_where_
         .await?;
     s.edit(json!({"preflight": {"mode": "Report"}})).await?;
     s.work(1, Platform).await?;
+    Ok(())
+}
+
+/// How long, and how often in a second, one cluster changes what it says.
+const FLAPPING: std::time::Duration = std::time::Duration::from_secs(12);
+const A_SECOND: u32 = 10;
+
+/// What the agent reports of a probe: the values of the ClusterVersion and its message about the target.
+fn says(probe: &Value, channel: &Value, offer: &str) -> Value {
+    let values = [
+        ("desiredVersion", json!("4.11.0")),
+        ("channel", channel.clone()),
+        ("progressing", json!("False")),
+        ("failing", json!("False")),
+        ("retrievedUpdates", json!("True")),
+    ];
+    let mut said = status(probe, 1, &[], &values);
+    let rules = [
+        ("UpgradeOffer", offer),
+        ("UpgradeGates", "keys/1"),
+        ("UpgradeAcks", "keys/1"),
+    ];
+    for (number, (rule, message)) in rules.into_iter().enumerate() {
+        let conditions = &mut said["resourceStatus"]["manifests"][number]["conditions"];
+        if let Some(conditions) = conditions.as_array_mut() {
+            conditions.push(condition(
+                "Available",
+                "True",
+                "ResourceAvailable",
+                "Resource is available",
+            ));
+            conditions.push(condition(rule, "True", "ConditionRulesAggregated", message));
+        }
+    }
+    said
+}
+
+#[tokio::test]
+async fn a_cluster_that_changes_its_answers_all_the_time_costs_its_own_start_and_no_storm_of_writes()
+-> Result<()> {
+    let s = Scenario::new(2).await?;
+    for number in [1, 2] {
+        let label = json!({"metadata": {"labels": {LABEL_AGENT_VERSION: "v1.2.1"}}});
+        managed_clusters(&s)
+            .patch(s.c(number), &PatchParams::default(), &Patch::Merge(label))
+            .await?;
+    }
+    s.create(json!({"preflight": {"mode": "Require"}})).await?;
+    let name = |number: usize| format!("{}-upgrade-preflight", s.c(number));
+    let mut probes = Vec::new();
+    for number in [1, 2] {
+        let probe = s.wait("a probe", |known| {
+            known.live(Kind::Work, s.c(number), &name(number)).cloned()
+        });
+        probes.push(probe.await?);
+    }
+    let channel = s.spec()["clusterVersion"]["channel"].clone();
+    let good = format!("offer/1\nlisted quay.io/r@sha256:{}", "a".repeat(64));
+    let huge = format!("offer/1\nupdate False x\nrisk T {}", "Slow ".repeat(6_000));
+    let unknown = "offer/1\nupdate Unknown quay.io/r@sha256:b\nrisk U Slow It is slow.";
+    let answers = ["offer/1", &huge, "nonsense", unknown];
+    let tell = async |number: usize, said: Value| {
+        let api = s.api(Kind::Work, s.c(number));
+        let change = Patch::Merge(json!({"status": said}));
+        api.patch_status(&name(number), &PatchParams::default(), &change)
+            .await
+    };
+    tell(1, says(&probes[0], &channel, &good)).await?;
+    let begun = std::time::Instant::now();
+    let mut told = 0;
+    let mut ticks = tokio::time::interval(std::time::Duration::from_secs(1) / A_SECOND);
+    while begun.elapsed() < FLAPPING {
+        ticks.tick().await;
+        let answer = answers[told % answers.len()];
+        let channel = if told.is_multiple_of(3) {
+            json!(7)
+        } else {
+            channel.clone()
+        };
+        tell(2, says(&probes[1], &channel, answer)).await?;
+        told += 1;
+    }
+    let seconds = usize::try_from(begun.elapsed().as_secs())? + 1;
+    s.work(1, Platform).await?;
+    assert_eq!(s.created(2, Platform), 0, "it never started");
+    let written = s.test_hub().view().look(|known| {
+        let versions = |kind, name: &str| {
+            let track = known.track(kind, s.id(), name);
+            track.map_or(0, |track| track.versions.len())
+        };
+        let probes = known
+            .track(Kind::Work, s.c(2), &name(2))
+            .map_or(0, |track| track.uids.len());
+        (
+            versions(Kind::Upgrade, "up"),
+            versions(Kind::Report, "up-report-1"),
+            probes,
+        )
+    });
+    assert_eq!(written.2, 1, "its probe stays the same");
+    for (what, count) in [("status", written.0), ("report", written.1)] {
+        assert!(
+            count <= seconds + 6,
+            "{told} answers in {seconds} s made {count} versions of the {what}\n{}",
+            s.dump()
+        );
+    }
+    tell(2, says(&probes[1], &s.spec()["clusterVersion"]["channel"], &good)).await?;
+    s.work(2, Platform).await?;
     Ok(())
 }
