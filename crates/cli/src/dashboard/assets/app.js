@@ -273,7 +273,10 @@ function throttled(pause, call) {
   return () => (isWaiting ? (isAgain = true) : run());
 }
 
-/** The token of the address. It is moved to the storage of the tab, so that it is neither in the history nor on the screen. */
+/**
+ * The token of the address. It is moved to the storage of the tab, so that it is not on the screen. The browser may have put the
+ * address into its history already; the token is worth nothing when the command has ended.
+ */
 function token() {
   const given = new URLSearchParams(location.hash.slice(1));
   if (given.has("token")) {

@@ -7,7 +7,10 @@ const MARGIN = { left: 44, right: 8, top: 8, bottom: 22 };
 const STEPS = 180;
 const TABLE_STEPS = 12;
 
-/** Draws the timeline of these clusters up to now, and beside it when the upgrade is expected to end. Times are in seconds. */
+/**
+ * Draws the timeline of these clusters up to now, and beside it when the upgrade is expected to end, unless that is so far away that
+ * the past would take less than half of the width: then only the words below say it. Times are in seconds.
+ */
 export function drawTimeline(fleet, now, estimate) {
   const series = seriesOf(fleet, now, estimate);
   const target = byId("timeline");
@@ -39,7 +42,9 @@ function seriesOf(fleet, now, estimate) {
   const from = starts[0];
   const until = Math.max(from + 60, isOver ? last : Math.max(now, last));
   const expected = !isOver && estimate && estimate.p90 > until ? estimate : null;
-  return { starts, complete, failed, from, until, to: expected?.p90 ?? until, expected, total: fleet.tiles.length };
+  const isNear = expected && expected.p90 - until <= until - from;
+  const to = isNear ? expected.p90 : until;
+  return { starts, complete, failed, from, until, to, expected, isNear, total: fleet.tiles.length };
 }
 
 /** How many of the sorted times are not later than a time. */
@@ -56,7 +61,7 @@ function countUntil(times, limit) {
 const at = (from, to, step, steps) => from + ((to - from) * step) / steps;
 
 function drawing(series, width) {
-  const { starts, complete, failed, from, until, to, expected, total } = series;
+  const { starts, complete, failed, from, until, to, expected, isNear, total } = series;
   const [left, right] = [MARGIN.left, width - MARGIN.right];
   const [top, bottom] = [MARGIN.top, HEIGHT - MARGIN.bottom];
   const x = (seconds) => left + ((right - left) * (seconds - from)) / (to - from);
@@ -89,7 +94,7 @@ function drawing(series, width) {
     const anchor = ["start", "middle", "middle", "middle", "end"][step];
     svg.append(shape("text", { x: x(seconds), y: HEIGHT - 6, "text-anchor": anchor }, time(seconds, to - from)));
   }
-  if (expected) {
+  if (isNear) {
     const early = x(Math.max(expected.p50, until));
     const width = Math.max(2, right - early);
     svg.append(
