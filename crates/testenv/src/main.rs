@@ -25,7 +25,7 @@ enum HubCommand {
     /// Without --sim it is real: etcd, kube-apiserver, kube-controller-manager and OCM's placement controller, which are downloaded
     /// or built at first. Controller and agents are not started: run yours.
     ///
-    /// With --sim it is simulated in memory and needs Rust alone: an API server with all CRDs, a scheduler of Placements, an agent
+    /// With --sim it is simulated in memory and needs Rust and a C compiler: an API server with all CRDs, a scheduler of Placements, an agent
     /// with a simulated cluster behind each ManagedCluster, and the real mcu-controller, unless --no-controller is given. Every
     /// client is an administrator, and there are no admission policies.
     Up {
@@ -117,7 +117,8 @@ async fn simulated(clusters: usize, no_controller: bool) -> Result<()> {
     arguments.extend(no_controller.then(|| "--no-controller".to_owned()));
     let record = one_program::start("demo", &programs.path("demo"), &arguments).await?;
     eprintln!(
-        "SIMULATED hub in memory, log in {}\nkubectl-mcu is in {}",
+        "SIMULATED hub in memory, log in {}\nkubectl-mcu is in {}\n\
+         an update takes half a minute here; an expected end is that of real clusters, hours away, until 5 clusters have finished",
         record.dir.display(),
         programs.dir().display()
     );
