@@ -102,6 +102,9 @@ fn record(upgrade: &Upgrade, row: &ReportRow) -> Vec<(String, Value)> {
     record
 }
 
+/// Characters with which a formula begins, also those of full width, which some spreadsheets read alike.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
 /// A cell of CSV (RFC 4180). A text that a spreadsheet would take for a formula gets an apostrophe, because clusters write some of
 /// the texts.
 fn cell(value: &Value) -> String {
@@ -110,16 +113,28 @@ fn cell(value: &Value) -> String {
         Value::String(text) => one_line(text),
         other => return other.to_string(),
     };
-    let text = if text.starts_with(['=', '+', '-', '@']) {
-        format!("'{text}")
-    } else {
-        text
-    };
+    let text = guarded(&text);
     if text.contains([',', '"']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text
     }
+}
+
+/// The text with an apostrophe before each character with which a spreadsheet would begin a formula: at the start, and after each
+/// semicolon, which separates cells where a comma separates decimals. Spaces and quotes before it do not count, as some programs drop
+/// them. Tabs are not left in a text of one line.
+fn guarded(text: &str) -> String {
+    let mut guarded = String::with_capacity(text.len());
+    let mut begins = true;
+    for c in text.chars() {
+        if begins && FORMULA.contains(&c) {
+            guarded.push('\'');
+        }
+        begins = c == ';' || begins && (c == ' ' || c == '"');
+        guarded.push(c);
+    }
+    guarded
 }
 
 #[cfg(test)]
@@ -150,5 +165,21 @@ mod tests {
         assert_eq!(cell(&json!("a \"b\",\nc")), "\"a \"\"b\"\", c\"");
         assert_eq!(cell(&json!("=HYPERLINK(1)")), "'=HYPERLINK(1)");
         assert_eq!(cell(&json!(-3)), "-3");
+    }
+
+    #[test]
+    fn a_text_cannot_become_a_formula_where_semicolons_separate_cells() {
+        assert_eq!(cell(&json!("x;=cmd|' /C calc'!A0;y")), "x;'=cmd|' /C calc'!A0;y");
+        assert_eq!(cell(&json!("x; +1;-2;@3")), "x; '+1;'-2;'@3");
+        assert_eq!(cell(&json!("x;\"=1\"")), "\"x;\"\"'=1\"\"\"");
+        assert_eq!(cell(&json!("x;\t=1;\n=2")), "x; '=1; '=2");
+        assert_eq!(cell(&json!("a=b; c-d")), "a=b; c-d", "not at the start of a cell");
+    }
+
+    #[test]
+    fn characters_of_full_width_begin_no_formula() {
+        for c in ['＝', '＋', '－', '＠'] {
+            assert_eq!(cell(&json!(format!("{c}1;{c}2"))), format!("'{c}1;'{c}2"));
+        }
     }
 }
