@@ -29,10 +29,22 @@ fn main() -> ExitCode {
     match run(&Command::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", shown(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }
+}
+
+/// A message for a terminal. It may contain what a registry answered, so nothing in it may control the terminal.
+fn shown(message: &str) -> String {
+    let mut shown = String::with_capacity(message.len());
+    for c in message.chars() {
+        match c {
+            '\n' | '"' | '\'' | '\\' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
 }
 
 fn run(command: &Command) -> Result<()> {
@@ -52,5 +64,12 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Command::command().debug_assert();
+    }
+
+    #[test]
+    fn an_error_cannot_control_the_terminal() {
+        assert_eq!(shown("a \"b\"\nC:\\d größer"), "a \"b\"\nC:\\d größer");
+        let message = shown("denied\u{1b}[2J\u{9b}1m\r\u{202e}x\u{200b}");
+        assert_eq!(message, "denied\\u{1b}[2J\\u{9b}1m\\r\\u{202e}x\\u{200b}");
     }
 }

@@ -1,6 +1,6 @@
 //! Pushes a layout to a registry.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use docker_credential::{CredentialRetrievalError, DockerCredential};
 use http::HeaderValue;
 use oci_client::client::{ClientConfig, ClientProtocol};
@@ -85,7 +85,8 @@ fn names(registry: &str) -> Vec<&str> {
     }
 }
 
-/// The first login that is found. A failure counts only if there is none, since a helper fails, too, where it knows no login.
+/// The first login with a user name that is found. A failure counts only if there is none, since a helper fails, too, where it knows
+/// no login. So does an identity token: only docker exchanges it for a token that registries take.
 fn stored(registry: &str, lookups: &[Lookup<'_>]) -> Result<RegistryAuth> {
     let none = |error: &CredentialRetrievalError| {
         matches!(
@@ -96,17 +97,24 @@ fn stored(registry: &str, lookups: &[Lookup<'_>]) -> Result<RegistryAuth> {
         )
     };
     let mut failure = None;
+    let mut has_identity_token = false;
     for lookup in lookups {
         for name in names(registry) {
             match lookup(name) {
                 Ok(DockerCredential::UsernamePassword(user, password)) => {
                     return Ok(RegistryAuth::Basic(user, password));
                 }
-                Ok(DockerCredential::IdentityToken(token)) => return Ok(RegistryAuth::Bearer(token)),
+                Ok(DockerCredential::IdentityToken(_)) => has_identity_token = true,
                 Err(error) if none(&error) => {}
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
+    }
+    if has_identity_token {
+        bail!(
+            "the login for {registry} is an identity token, with which images cannot be pushed here: log in with a user name and a \
+             password or an access token (docker login --username USER {registry})"
+        );
     }
     match failure {
         Some(error) => Err(error).context("the credentials of docker or podman"),
@@ -145,6 +153,15 @@ mod tests {
             assert_eq!(user("quay.io/fleet/mcu:1", &[&file(name)]), "nobody", "{name}");
         }
         assert_eq!(user("quay.io/fleet/mcu:1", &[&file("quay.io")]), "ann");
+    }
+
+    #[test]
+    fn an_identity_token_is_refused_with_a_remedy_unless_there_is_another_login() {
+        let token = |_: &str| Ok(DockerCredential::IdentityToken("refresh".to_owned()));
+        let error = stored("quay.io", &[&token]).unwrap_err().to_string();
+        assert!(error.contains("docker login --username USER quay.io"), "{error}");
+        assert!(!error.contains("refresh"), "{error}");
+        assert_eq!(user("quay.io/fleet/mcu:1", &[&token, &file("quay.io")]), "ann");
     }
 
     #[test]
