@@ -50,8 +50,8 @@ pub struct Common {
     /// Namespace of the upgrade. The default is the namespace of the context.
     #[arg(short, long, global = true, value_name = "NAMESPACE", value_parser = namespace)]
     pub namespace: Option<String>,
-    /// Use all namespaces. This works only when upgrades are listed.
-    #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
+    /// Use all namespaces, also where --namespace names one. This works only when upgrades are listed.
+    #[arg(short = 'A', long, global = true)]
     pub all_namespaces: bool,
     /// Output format. jsonpath=TEMPLATE and custom-columns=SPEC are read as kubectl reads them; csv is for export.
     #[arg(short, long, global = true, value_name = "FORMAT", value_parser = self::output::Formats)]

@@ -38,7 +38,8 @@ impl Peer {
     /// What the user can do if the server does not serve this resource. This project installs its own CRDs only, on hubs.
     fn remedy(self, plural: &str) -> Option<&'static str> {
         let is_ours = [upgrade::PLURAL, rows::PLURAL].contains(&plural);
-        (self == Peer::Hub && is_ours).then_some("install the CRDs (kubectl apply -k deploy)")
+        (self == Peer::Hub && is_ours)
+            .then_some("install the controller, or its CRDs alone (kubectl apply -k crds)")
     }
 }
 

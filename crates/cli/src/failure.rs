@@ -25,6 +25,8 @@ pub enum Failure {
     TimedOut(String),
     /// The user pressed Ctrl-C.
     Interrupted,
+    /// The command line is invalid in a way that its parser does not know.
+    Usage(String),
     /// Any other error. The text says what is wrong and what to do.
     Other(String),
 }
@@ -36,6 +38,7 @@ impl Failure {
         match self {
             Failure::TimedOut(_) => Exit::TimedOut,
             Failure::Interrupted => Exit::Interrupted,
+            Failure::Usage(_) => Exit::Usage,
             _ => Exit::Error,
         }
     }
@@ -55,7 +58,7 @@ impl Failure {
             Failure::Unreachable(cause) => format!("Unable to connect to the server: {cause}"),
             Failure::TimedOut(what) => format!("timed out waiting for {what}"),
             Failure::Interrupted => "interrupted".to_owned(),
-            Failure::Other(text) => text.clone(),
+            Failure::Usage(text) | Failure::Other(text) => text.clone(),
         }
     }
 
@@ -113,7 +116,7 @@ pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::NoResourceType { .. } | Failure::TimedOut(_) | Failure::Other(_) => {
+            Failure::NoResourceType { .. } | Failure::TimedOut(_) | Failure::Usage(_) | Failure::Other(_) => {
                 write!(f, "error: {}", self.sentence())
             }
             Failure::Server { .. } | Failure::Unreachable(_) | Failure::Interrupted => {
@@ -174,7 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn time_out_and_interruption_have_codes_of_their_own() {
+    fn time_out_interruption_and_an_invalid_command_line_have_codes_of_their_own() {
+        assert_eq!(Failure::Usage(String::new()).exit(), Exit::Usage);
         assert_eq!(Failure::TimedOut(String::new()).exit(), Exit::TimedOut);
         assert_eq!(Failure::Interrupted.exit(), Exit::Interrupted);
     }

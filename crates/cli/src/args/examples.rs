@@ -79,10 +79,10 @@ Examples:
 pub(super) const CREATE_EXAMPLES: &str = "\
 Examples:
   # Print the manifest of an upgrade with canaries, to commit or to apply it
-  kubectl mcu create spring --set prod --to 4.18.20 --channel stable-4.18 --canary canary=true --dry-run
+  kubectl mcu create spring --set prod --to 4.20.4 --channel stable-4.20 --canary canary=true --dry-run
 
   # Create it, paused
-  kubectl mcu create spring --set prod --to 4.18.20 --channel stable-4.18 --max-concurrency 10% --paused";
+  kubectl mcu create spring --set prod --to 4.20.4 --channel stable-4.20 --max-concurrency 10% --paused";
 
 pub(super) const CHECK_EXAMPLES: &str = "\
 Examples:

@@ -101,7 +101,13 @@ fn common_flags_are_taken_before_and_after_the_command() {
         assert_eq!(cli.common.namespace.as_deref(), Some("upgrades"));
         assert_eq!(cli.common.output, Some(Output::Wide));
     }
-    assert!(parse("status -n a -A").is_err());
+}
+
+#[test]
+fn all_namespaces_win_over_one_as_in_kubectl() {
+    for line in ["status -n a -A", "-A status -n a"] {
+        assert!(parse(line).unwrap().common.all_namespaces, "{line}");
+    }
 }
 
 #[test]

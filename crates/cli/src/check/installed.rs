@@ -51,7 +51,7 @@ fn kinds(checks: &mut Checks, facts: &Installed) {
                     checks.add(
                         Level::Failed,
                         format!("The hub does not serve {plural}"),
-                        "Apply the CRDs (kubectl apply -k deploy).",
+                        "Apply the CRDs of this release: helm upgrade, or kubectl apply -k crds.",
                     );
                 }
             }
@@ -71,7 +71,7 @@ fn admission(checks: &mut Checks, facts: &Installed, controller_namespace: &str)
             Some(text) => checks.add(
                 Level::Failed,
                 format!("The hub does not enforce all admission policies: {text}"),
-                "Apply the policies of this release; otherwise other users may forge what the controller trusts.",
+                "Apply the policies of this release: helm upgrade, or kubectl apply -k deploy; otherwise other users may forge what the controller trusts.",
             ),
         },
     }

@@ -201,6 +201,28 @@ fn policies_that_are_not_bound_fail() {
 }
 
 #[test]
+fn remedies_name_the_command_of_each_way_to_install() {
+    let mut facts = good_installation();
+    facts.kinds = Ok(BTreeSet::new());
+    facts.policies = Ok((Vec::new(), Vec::new()));
+    let checks = judged(&facts);
+    let remedy = |message: &str| {
+        let check = checks.iter().find(|check| check.message.starts_with(message));
+        check.unwrap().remedy.as_str()
+    };
+    let crds = remedy("The hub does not serve managedclustersupgrades");
+    assert!(
+        crds.contains("helm upgrade") && crds.contains("kubectl apply -k crds"),
+        "{crds}"
+    );
+    let policies = remedy("The hub does not enforce all admission policies");
+    assert!(
+        policies.contains("helm upgrade") && policies.contains("kubectl apply -k deploy"),
+        "{policies}"
+    );
+}
+
+#[test]
 fn a_controller_that_does_not_lead_or_is_not_ready_fails() {
     let mut facts = good_installation();
     facts.policies = Err(String::new());

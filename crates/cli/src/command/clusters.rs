@@ -36,7 +36,7 @@ pub(super) async fn run(common: &Common, args: &ClustersArgs, screen: Screen) ->
     }
     let mut shown: Vec<&ReportRow> = rows.rows.iter().filter(|row| filter.admits(row)).collect();
     if let Some(path) = &args.sort_by {
-        sort(&mut shown, path);
+        sort(&mut shown, path)?;
     }
     if shown.is_empty() && Output::is_for_humans(common.output) {
         let none = render::clusters::none_found(&args.name, hub.namespace(), &args.phases, filter.narrows());
@@ -76,13 +76,24 @@ impl Filter<'_> {
     }
 }
 
-/// Sorts by a field of the rows. Numbers are compared as numbers, and rows without the field come first, as in kubectl.
-fn sort(rows: &mut [&ReportRow], path: &Path) {
+/// Sorts by a field of the rows. Numbers are compared as numbers, and rows without the field come first, as in kubectl. If none has
+/// it, that is an error, as in kubectl.
+fn sort(rows: &mut [&ReportRow], path: &Path) -> Result<(), Failure> {
     let key = |row: &&ReportRow| {
         let row = serde_json::to_value(row).unwrap_or_default();
         path.find(&row, &row).first().map(|value| (*value).clone())
     };
-    rows.sort_by_cached_key(|row| Key(key(row)));
+    let mut keyed: Vec<(Key, &ReportRow)> = rows.iter().map(|row| (Key(key(row)), *row)).collect();
+    if !keyed.is_empty() && keyed.iter().all(|(key, _)| key.0.is_none()) {
+        return Err(Failure::Other(format!(
+            "couldn't find any field with path \"{path}\" in the list of clusters; -o json shows the fields of each"
+        )));
+    }
+    keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (place, (_, row)) in rows.iter_mut().zip(keyed) {
+        *place = row;
+    }
+    Ok(())
 }
 
 struct Key(Option<Value>);
@@ -183,11 +194,23 @@ mod tests {
         let rows = rows();
         let sorted = |path: &str| {
             let mut shown: Vec<&ReportRow> = rows.rows.iter().collect();
-            sort(&mut shown, &Path::read(path).unwrap());
+            sort(&mut shown, &Path::read(path).unwrap()).unwrap();
             let names: Vec<&str> = shown.iter().map(|row| row.cluster.as_str()).collect();
             names.join(" ")
         };
         assert_eq!(sorted(".since"), "edge-20 edge-01 edge-17 edge-02");
         assert_eq!(sorted("{.toVersion}"), "edge-20 edge-01 edge-02 edge-17");
+    }
+
+    #[test]
+    fn a_field_that_no_row_has_is_an_error_that_says_where_the_fields_are() {
+        let rows = rows();
+        let mut shown: Vec<&ReportRow> = rows.rows.iter().collect();
+        let error = sort(&mut shown, &Path::read("{.sinze}").unwrap()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "error: couldn't find any field with path \"{.sinze}\" in the list of clusters; -o json shows the fields of each"
+        );
+        sort(&mut [], &Path::read(".sinze").unwrap()).unwrap();
     }
 }

@@ -40,7 +40,7 @@ pub(super) async fn run(common: &Common, args: &HistoryArgs, screen: Screen) -> 
 
 pub(super) async fn export(common: &Common, name: &str, screen: Screen) -> Result<Exit, Failure> {
     if !matches!(common.output, None | Some(Output::Csv | Output::Json)) {
-        return Err(Failure::Other("export writes -o csv or -o json".to_owned()));
+        return Err(Failure::Usage("export writes -o csv or -o json".to_owned()));
     }
     let hub = Hub::connect(common).await?;
     let upgrade = hub.upgrade(name).await?;

@@ -62,7 +62,7 @@ pub async fn run(cli: Cli) -> Exit {
 async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     let common = &cli.common;
     if common.output == Some(Output::Csv) && !matches!(cli.command, Command::Export(_)) {
-        return Err(Failure::Other("-o csv is for export".to_owned()));
+        return Err(Failure::Usage("-o csv is for export".to_owned()));
     }
     match &cli.command {
         Command::Lint(args) => lint::run(common, args, screen),
@@ -154,9 +154,22 @@ async fn before_start(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
 fn refuse_all_namespaces(common: &Common) -> Result<(), Failure> {
     if common.all_namespaces {
         return Err(Failure::Other(
-            "an upgrade cannot be retrieved by name across all namespaces; give its namespace with -n"
+            "an upgrade cannot be retrieved by name across all namespaces; give its namespace with -n, without -A"
                 .to_owned(),
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_format_that_the_command_does_not_write_is_an_invalid_command_line() {
+        for line in ["status -o csv", "clusters spring -o csv", "export spring -o yaml"] {
+            let words = ["kubectl-mcu"].into_iter().chain(line.split(' '));
+            assert_eq!(run_args(words).await, Exit::Usage, "{line}");
+        }
+    }
 }

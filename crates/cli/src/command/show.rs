@@ -90,7 +90,7 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
         } else if invalid {
             "its spec is invalid, so it selects no clusters; run kubectl mcu status to see what to fix"
         } else {
-            "check its placements and its cluster selector"
+            "check its placements and its cluster selector; of one that joined a moment ago, the report may not be written yet"
         };
         return Err(Failure::Other(format!(
             "cluster {:?} is not part of upgrade {}/{}: {observed}",

@@ -61,6 +61,12 @@ impl Path {
     }
 }
 
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// Translates steps until something follows that is none.
 fn translate(rest: &mut &str, to: &mut String) -> Result<(), String> {
     loop {
