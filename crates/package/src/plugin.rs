@@ -16,6 +16,8 @@ use crate::image::{Blob, Commit, Entry, Platform, layer};
 pub const PROGRAM: &str = "kubectl-mcu";
 /// The name of the plugin's manifest.
 pub const MANIFEST: &str = "mcu.yaml";
+/// The name of the file with the checksums of archives, as sha256sum reads it.
+pub const CHECKSUMS: &str = "SHA256SUMS";
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 /// The operating systems and architectures that archives are made for, as Go names them.
 const PLATFORMS: [(&str, &str); 4] = [
@@ -40,7 +42,7 @@ pub struct PluginArgs {
     releases: Option<String>,
 }
 
-/// Packs the plugin for this machine, and writes the manifest where the address is known.
+/// Packs the plugin for this machine, writes the checksums, and the manifest where the address is known.
 ///
 /// # Errors
 /// It does not build, or a file cannot be written.
@@ -57,6 +59,9 @@ pub fn run(args: &PluginArgs) -> Result<()> {
     let path = output.join(file_name(platform.os(), platform.architecture()));
     std::fs::write(&path, &archive.bytes).with_context(|| format!("cannot write {}", path.display()))?;
     println!("{} {}", archive.digest, path.display());
+    let path = output.join(CHECKSUMS);
+    std::fs::write(&path, checksums(&output)?).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("{}", path.display());
     if let Some(releases) = &args.releases {
         let manifest = manifest(&output, releases)?;
         let path = output.join(MANIFEST);
@@ -83,27 +88,64 @@ pub fn archive(program: Vec<u8>, commit: &Commit) -> Result<Blob> {
     Ok(layer(entries, commit.time)?.blob)
 }
 
+/// An archive in a directory.
+struct Found {
+    os: &'static str,
+    architecture: &'static str,
+    name: String,
+    /// Its SHA-256 in hexadecimal digits.
+    checksum: String,
+}
+
+/// The archives of this version in a directory.
+fn found(directory: &Path) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for (os, architecture) in PLATFORMS {
+        let name = file_name(os, architecture);
+        let path = directory.join(&name);
+        if path.is_file() {
+            let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let checksum = Blob::new(bytes).digest.trim_start_matches("sha256:").to_owned();
+            found.push(Found {
+                os,
+                architecture,
+                name,
+                checksum,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The checksums of all archives in a directory, a line for each, as sha256sum reads them.
+///
+/// # Errors
+/// An archive cannot be read.
+pub fn checksums(directory: &Path) -> Result<String> {
+    let found = found(directory)?;
+    let lines = found
+        .iter()
+        .map(|archive| format!("{}  {}\n", archive.checksum, archive.name));
+    Ok(lines.collect())
+}
+
 /// The krew manifest of all archives in a directory.
 ///
 /// # Errors
 /// There is no archive, or one cannot be read.
 pub fn manifest(directory: &Path, releases: &str) -> Result<Value> {
     let releases = releases.trim_end_matches('/');
-    let mut platforms = Vec::new();
-    for (os, architecture) in PLATFORMS {
-        let name = file_name(os, architecture);
-        let path = directory.join(&name);
-        if !path.is_file() {
-            continue;
-        }
-        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        platforms.push(json!({
-            "selector": {"matchLabels": {"os": os, "arch": architecture}},
-            "uri": format!("{releases}/{VERSION}/{name}"),
-            "sha256": Blob::new(bytes).digest.trim_start_matches("sha256:"),
-            "bin": PROGRAM,
-        }));
-    }
+    let platforms: Vec<Value> = found(directory)?
+        .iter()
+        .map(|archive| {
+            json!({
+                "selector": {"matchLabels": {"os": archive.os, "arch": archive.architecture}},
+                "uri": format!("{releases}/{VERSION}/{}", archive.name),
+                "sha256": archive.checksum,
+                "bin": PROGRAM,
+            })
+        })
+        .collect();
     ensure!(
         !platforms.is_empty(),
         "no archive of {VERSION} in {}",
@@ -169,6 +211,9 @@ mod tests {
         assert_eq!(platforms[0]["selector"]["matchLabels"]["arch"], "arm64");
         let uri = format!("https://example.com/mcu/{VERSION}/kubectl-mcu_{VERSION}_linux_arm64.tar.gz");
         assert_eq!(platforms[0]["uri"], uri);
-        assert!(archive.digest.ends_with(platforms[0]["sha256"].as_str().unwrap()));
+        let checksum = platforms[0]["sha256"].as_str().unwrap();
+        assert!(archive.digest.ends_with(checksum));
+        let line = format!("{checksum}  kubectl-mcu_{VERSION}_linux_arm64.tar.gz\n");
+        assert_eq!(checksums(directory.path()).unwrap(), line);
     }
 }

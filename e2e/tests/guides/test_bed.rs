@@ -251,6 +251,8 @@ fn write_home(dir: &Path) -> Result<()> {
         let name = plugin::file_name(os, architecture);
         files::write(&releases.join(name), &archive.bytes)?;
     }
+    let checksums = plugin::checksums(&releases)?;
+    files::write(&releases.join(plugin::CHECKSUMS), checksums.as_bytes())?;
     Ok(())
 }
 
