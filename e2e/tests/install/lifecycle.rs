@@ -163,6 +163,66 @@ async fn helm_installs_updates_and_uninstalls_and_upgrades_outlive_it() -> Resul
 }
 
 #[tokio::test]
+async fn helm_takes_over_what_kubectl_has_applied_and_crds_that_another_release_has_kept() -> Result<()> {
+    let bed = TestBed::start().await?;
+    let client = bed.hub.client().clone();
+    let base = repository::root().join("deploy");
+    let base = base.to_str().context("a path in UTF-8")?;
+    bed.hub.kubectl(&["apply", "-k", base]).await?;
+    testenv::apply::wait_established(&client, &[UPGRADES]).await?;
+    let crd = bed.uid_of_crd().await?;
+    create_upgrade(&client, "kept").await?;
+    let chart = chart();
+    let chart = chart.to_str().context("a path in UTF-8")?;
+    let place = ["--namespace", "mcu-system"];
+    let take_over = ["--take-ownership", "--force-conflicts"];
+    let install = async |name: &str, flags: &[&str]| {
+        bed.helm
+            .run(
+                &[
+                    &["install", name, chart][..],
+                    &place,
+                    flags,
+                    &["--set", "spokeRBAC=none"],
+                ]
+                .concat(),
+            )
+            .await
+    };
+    let uninstall = async |name: &str| bed.helm.run(&[&["uninstall", name][..], &place].concat()).await;
+    assert!(
+        install("mcu", &[]).await.is_err(),
+        "kubectl's objects are not Helm's"
+    );
+    install("mcu", &take_over).await?;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), "mcu-system");
+    let deployment = deployments.get("mcu-controller").await?;
+    let pod = deployment
+        .spec
+        .context("a spec")?
+        .template
+        .spec
+        .context("a pod")?;
+    let arguments = pod.containers[0].args.clone().unwrap_or_default();
+    assert!(
+        arguments.contains(&"--spoke-rbac=none".to_owned()),
+        "{arguments:?}"
+    );
+
+    uninstall("mcu").await?;
+    assert!(deployments.get_opt("mcu-controller").await?.is_none());
+    assert!(
+        install("fleet", &[]).await.is_err(),
+        "the CRDs name the release mcu"
+    );
+    install("fleet", &take_over).await?;
+    uninstall("fleet").await?;
+    assert_eq!(bed.uid_of_crd().await?, crd, "the CRDs were never replaced");
+    assert!(upgrades(&client).get_opt("kept").await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
 async fn with_the_account_of_the_chart_a_controller_is_ready_and_without_the_policies_it_is_not() -> Result<()>
 {
     let bed = TestBed::start().await?;

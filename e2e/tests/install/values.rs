@@ -172,18 +172,12 @@ async fn what_is_set_for_the_pods_is_in_the_deployment() -> Result<()> {
 #[tokio::test]
 async fn a_text_with_the_marks_of_yaml_stays_one_text() -> Result<()> {
     let text = "a: 'b' # c";
-    let names = [
-        "image.repository",
-        "image.tag",
-        "approverImage",
-        "priorityClassName",
-    ];
+    let names = ["approverImage", "priorityClassName"];
     let values = names.map(|name| format!("{name}={text}"));
     let values = values.each_ref().map(String::as_str);
     let rendered = Helm::new(None).await?.render("mcu-system", &values).await?;
     let pod = &deployment(&rendered)?["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    assert_eq!(container["image"], format!("{text}:{text}"));
     assert_eq!(pod["priorityClassName"], text);
     let arguments = container["args"].to_string();
     assert!(
@@ -207,12 +201,121 @@ async fn a_value_that_is_unknown_or_makes_no_sense_is_refused_by_name() -> Resul
             "/prometheusRule/runbookBaseURL",
         ),
         ("podDisruptionBudgett.enabled=true", "podDisruptionBudgett"),
+        (
+            "networkPolicy.monitoringNamespaces={}",
+            "/networkPolicy/monitoringNamespaces",
+        ),
+        (
+            "extraArgs[0]=--leader-elect=false",
+            "extraArgs must not contain --leader-elect",
+        ),
+        (
+            "extraArgs[0]=--listen=:9090",
+            "extraArgs must not contain --listen",
+        ),
+        (
+            "extraArgs[0]=--spoke-rbac=none",
+            "set the value spokeRBAC instead",
+        ),
+        (
+            "extraArgs[0]=--approver-image=a",
+            "set the value approverImage instead",
+        ),
     ] {
-        let refused = helm.render("mcu-system", &[value]).await.err();
-        let message = refused
-            .with_context(|| format!("{value} is accepted"))?
-            .to_string();
-        assert!(message.contains(name), "{value}: {message}");
+        refused(&helm, &[value], name).await?;
     }
     Ok(())
+}
+
+/// Fails unless the chart refuses the values with a message that contains this text.
+async fn refused(helm: &Helm, values: &[&str], text: &str) -> Result<()> {
+    let refused = helm.render("mcu-system", values).await.err();
+    let message = refused
+        .with_context(|| format!("{values:?} is accepted"))?
+        .to_string();
+    assert!(message.contains(text), "{values:?}: {message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_image_is_named_by_a_repository_alone_and_by_a_tag_alone() -> Result<()> {
+    let helm = Helm::new(None).await?;
+    for repository in [
+        "https://registry.example.com/mcu",
+        "registry.example.com/mcu:1.2.3",
+        "registry.example.com/mcu@sha256:12",
+        "registry.example.com:5000",
+        "registry.example.com/mcu/",
+        "a: 'b' # c",
+        "",
+    ] {
+        refused(
+            &helm,
+            &[&format!("image.repository={repository}")],
+            "/image/repository",
+        )
+        .await?;
+    }
+    for tag in ["a: 'b' # c", "a b", ":1", "1@sha256"] {
+        refused(&helm, &[&format!("image.tag={tag}")], "/image/tag").await?;
+    }
+    for repository in [
+        "mcu",
+        "localhost:5000/mcu",
+        "Registry.example.com/fleet/mcu__controller-0.x",
+    ] {
+        let value = format!("image.repository={repository}");
+        let rendered = helm
+            .render("mcu-system", &[&value, "image.tag=v1_2.3-rc.1"])
+            .await?;
+        let image = &deployment(&rendered)?["spec"]["template"]["spec"]["containers"][0]["image"];
+        assert_eq!(*image, format!("{repository}:v1_2.3-rc.1"));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_budget_that_no_drain_could_keep_is_refused() -> Result<()> {
+    let helm = Helm::new(None).await?;
+    let budget = |least: &str| format!("podDisruptionBudget.minAvailable={least}");
+    for (replicas, least) in [("2", "2"), ("2", "3"), ("2", "100%"), ("2", "51%"), ("3", "67%")] {
+        let replicas = format!("replicaCount={replicas}");
+        refused(
+            &helm,
+            &[&replicas, &budget(least)],
+            "podDisruptionBudget.minAvailable",
+        )
+        .await?;
+    }
+    for (replicas, least) in [("2", "0"), ("2", "50%"), ("3", "2"), ("3", "66%"), ("1", "1")] {
+        let replicas = format!("replicaCount={replicas}");
+        helm.render("mcu-system", &[&replicas, &budget(least)]).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_value_that_is_taken_away_is_named() -> Result<()> {
+    let helm = Helm::new(None).await?;
+    for name in [
+        "image",
+        "replicaCount",
+        "crds",
+        "spokeRBAC",
+        "podDisruptionBudget",
+        "networkPolicy",
+        "flowControl",
+        "strictExecutor",
+        "serviceMonitor",
+        "prometheusRule",
+        "dashboards",
+    ] {
+        refused(
+            &helm,
+            &[&format!("{name}=null")],
+            &format!("missing property '{name}'"),
+        )
+        .await?;
+    }
+    refused(&helm, &["image.repository=null"], "missing property 'repository'").await
 }

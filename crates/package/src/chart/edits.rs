@@ -100,7 +100,7 @@ pub(super) const EDITS: [Edit; 12] = [
             - {{ printf \"--approver-image=%s\" . | quote }}
             {{- end }}
             {{- range .Values.extraArgs }}
-            - {{ . | quote }}
+            - {{ include \"mcu.extraArg\" . | quote }}
             {{- end }}
 ",
     ),
@@ -136,7 +136,7 @@ pub(super) const EDITS: [Edit; 12] = [
       app.kubernetes.io/name: mcu-controller
 ---
 ",
-        "  minAvailable: {{ .Values.podDisruptionBudget.minAvailable }}
+        "  minAvailable: {{ include \"mcu.minAvailable\" . }}
   selector:
     matchLabels:
       app.kubernetes.io/name: mcu-controller
