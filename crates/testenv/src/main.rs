@@ -118,7 +118,8 @@ async fn simulated(clusters: usize, no_controller: bool) -> Result<()> {
     let record = one_program::start("demo", &programs.path("demo"), &arguments).await?;
     eprintln!(
         "SIMULATED hub in memory, log in {}\nkubectl-mcu is in {}\n\
-         an update takes half a minute here; an expected end is that of real clusters, hours away, until 5 clusters have finished",
+         an update takes half a minute here; an expected end is that of real clusters, hours away, until 5 clusters have finished \
+         and the controller estimates again, which it does every 5 minutes",
         record.dir.display(),
         programs.dir().display()
     );
