@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_text_cannot_become_a_formula_where_semicolons_separate_cells() {
-        assert_eq!(cell(&json!("x;=cmd|' /C calc'!A0;y")), "x;'=cmd|' /C calc'!A0;y");
+        assert_eq!(cell(&json!("x;=cmd|' /C calc'!Z;y")), "x;'=cmd|' /C calc'!Z;y");
         assert_eq!(cell(&json!("x; +1;-2;@3")), "x; '+1;'-2;'@3");
         assert_eq!(cell(&json!("x;\"=1\"")), "\"x;\"\"'=1\"\"\"");
         assert_eq!(cell(&json!("x;\t=1;\n=2")), "x; '=1; '=2");
