@@ -149,7 +149,7 @@ impl Preflights {
         };
         let mut present = 0;
         for (cluster, probe) in index.probes_of(asker.uid) {
-            if !is_answer(cluster, probe, question, asker, index) {
+            if !is_answer(cluster, probe, &question.hash, asker.key, index) {
                 continue;
             }
             present += 1;
@@ -165,7 +165,8 @@ impl Preflights {
             self.verdicts.retain(|cluster, _| {
                 let probe = index.probe(cluster);
                 probe.is_some_and(|probe| {
-                    *probe.upgrade == *asker.uid && is_answer(cluster, probe, question, asker, index)
+                    *probe.upgrade == *asker.uid
+                        && is_answer(cluster, probe, &question.hash, asker.key, index)
                 })
             });
         }
@@ -440,9 +441,9 @@ fn find<'a>(fleet: &'a Fleet, name: &Arc<str>) -> Option<&'a Cluster> {
     at.ok().map(|at| &fleet.clusters[at])
 }
 
-/// True when a probe of this upgrade asks this, of the cluster that is registered now.
-fn is_answer(cluster: &str, probe: &ProbeView, question: &Question, asker: Asker<'_>, index: &Index) -> bool {
-    let asks_this = *probe.owner == *asker.key && probe.hash == question.hash && !probe.is_ending;
+/// True when a probe of the upgrade with this key asks what has this hash, of the cluster that is registered now.
+fn is_answer(cluster: &str, probe: &ProbeView, hash: &str, key: &str, index: &Index) -> bool {
+    let asks_this = *probe.owner == *key && *probe.hash == *hash && !probe.is_ending;
     asks_this && !is_former(cluster, probe, index)
 }
 

@@ -35,32 +35,27 @@ impl PoolState {
     }
 }
 
-/// The rule of `ClusterOperator` `machine-config`: its version, and how many worker pools are in which state. An operator that does not tell
-/// of pool `master`, which every cluster has, has not told anything. A pool that is paused with
-/// a configuration to come is neither updated nor updating; the operator calls that `<unknown>`.
+/// The rule of `ClusterOperator` `machine-config`: its version, and how many worker pools are in which state.
+///
+/// An operator that does not tell of pool `master`, which every cluster has, has not told anything. A pool that is paused with a
+/// configuration to come is neither updated nor updating; the operator calls that `<unknown>`.
 #[must_use]
 pub fn pools_rule() -> Rule {
     let text = "string(object.status.extension[k])";
-    let is = |state| match state {
-        PoolState::Degraded => format!(r#"{text}.startsWith("pool is degraded")"#),
-        PoolState::Paused => format!(r#"{text} == "<unknown>""#),
-        PoolState::Updating | PoolState::Updated => {
-            format!(r#"{text}.startsWith("all ") && {text}.contains(" nodes are at latest configuration ")"#)
-        }
-    };
-    let filter = |state| match state {
-        PoolState::Updating => format!(
-            "!({}) && !({}) && !({})",
-            is(PoolState::Degraded),
-            is(PoolState::Paused),
-            is(PoolState::Updated)
-        ),
-        state => is(state),
-    };
-    let groups = PoolState::ALL.map(|state| {
+    let degraded = format!(r#"{text}.startsWith("pool is degraded")"#);
+    let paused = format!(r#"{text} == "<unknown>""#);
+    let updated =
+        format!(r#"{text}.startsWith("all ") && {text}.contains(" nodes are at latest configuration ")"#);
+    let updating = format!("!({degraded}) && !({paused}) && !({updated})");
+    let groups = [
+        (PoolState::Degraded, degraded),
+        (PoolState::Paused, paused),
+        (PoolState::Updating, updating),
+        (PoolState::Updated, updated),
+    ]
+    .map(|(state, holds)| {
         format!(
-            r#" + [pools.filter(k, {})].map(l, l.size() == 0 ? [] : ["{} " + string(l.size()) + " " + l.min() + (l.size() > 1 ? " " + l.max() : "")])[0]"#,
-            filter(state),
+            r#" + [pools.filter(k, {holds})].map(l, l.size() == 0 ? [] : ["{} " + string(l.size()) + " " + l.min() + (l.size() > 1 ? " " + l.max() : "")])[0]"#,
             state.word()
         )
     });

@@ -91,6 +91,14 @@ impl World {
         writes.iter().map(line).collect()
     }
 
+    /// When to look again.
+    fn wake(&mut self, seconds: i64) -> Option<DateTime<Utc>> {
+        let plan = (&self.policy, &self.plan);
+        self.preflights
+            .due(&self.fleet, plan, self.asker, &self.index, at(seconds))
+            .1
+    }
+
     fn deliver(&mut self, cluster: &str, upgrade: (&str, &str), hash: &str, status: Option<Value>) {
         self.version += 1;
         let mut object = probe(cluster, upgrade, hash, self.version);
@@ -355,13 +363,7 @@ fn what_is_unknown_for_too_long_blocks_until_the_cluster_answers() {
     assert!(world.due(0).is_empty());
     assert_eq!(world.reason("c1", 599), Some((false, Reason::PreflightPending)));
     assert_eq!(world.reason("c1", 600), Some((true, Reason::PreflightUnknown)));
-    let (_, wake) = world.preflights.due(
-        &world.fleet,
-        (&world.policy, &world.plan),
-        world.asker,
-        &world.index,
-        at(5),
-    );
+    let wake = world.wake(5);
     assert_eq!(wake, Some(at(600)));
     world.answers("c1", status_of_probe(), 700);
     assert_eq!(world.says("c1", 700), Preflight::Ready);

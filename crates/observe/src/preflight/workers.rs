@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{Fact, Missing, PreflightReason};
 use rollout::{Cluster, Phase, Policy, Reason, WorkerPools};
 
-use super::{Preflights, is_former, known, unsupported};
+use super::{Preflights, is_answer, known, unsupported};
 use crate::index::{Index, ProbeView};
 
 /// How old a probe must be before its answers count: agents read again after at most 114 s by default, so what they say then is not of
@@ -39,12 +39,8 @@ impl Preflights {
             return WorkerPools::NotAsked;
         };
         let probe = index.probe(cluster);
-        let asks = |probe: &&Arc<ProbeView>| {
-            *probe.upgrade == *upgrade && *probe.owner == *self.key && probe.hash == *hash && !probe.is_ending
-        };
         let ours = probe
-            .filter(asks)
-            .filter(|probe| !is_former(cluster, probe, index));
+            .filter(|probe| *probe.upgrade == *upgrade && is_answer(cluster, probe, hash, &self.key, index));
         let behind = |reason, text: &str| WorkerPools::Behind {
             reason,
             message: Arc::from(visible(text)),

@@ -89,14 +89,7 @@ fn pools_are_updated_when_a_probe_of_two_minutes_says_so() {
     assert_eq!(world.pools(0).1, "not asked");
     world.tells(UPDATED, 100);
     assert_eq!(world.pools(219).0, Some(Reason::Running));
-    let (_, wake) = world.preflights.due(
-        &world.fleet,
-        (&world.policy, &world.plan),
-        world.asker,
-        &world.index,
-        at(110),
-    );
-    assert_eq!(wake, Some(at(220)));
+    assert_eq!(world.wake(110), Some(at(220)));
     assert_eq!(world.pools(220), (None, "updated".to_owned()));
     world.tells("pools/1\nversion 4.20.4\ntold\nupdating 1 worker", 100);
     assert_eq!(
