@@ -12,6 +12,7 @@ pub use facts::{
     AppliedUpdate, Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolGroup, PoolState, Pools,
 };
 pub use judge::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge};
+pub use update_graph::query::UpdatesTo;
 
 #[cfg(test)]
 mod tests;

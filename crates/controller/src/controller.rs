@@ -16,6 +16,7 @@ use crate::clock::{self, now};
 use crate::events;
 use crate::flags::Flags;
 use crate::gauges;
+use crate::graphs;
 use crate::health::Readiness;
 use crate::lease;
 use crate::metrics::Metrics;
@@ -60,7 +61,7 @@ pub struct Parts {
 /// Runs until shutdown.
 ///
 /// # Errors
-/// Returns an error if a watch or a writer has panicked. If the process continued, it would look healthy but
+/// Returns an error if the update graph of the flags cannot be used, or if a watch or a writer has panicked. If the process continued, it would look healthy but
 /// miss events or writes. After a restart it reads everything again.
 pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<()> {
     let settings = Settings {
@@ -70,6 +71,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         allow_hub: flags.allow_hub,
         agents_can_read: flags.agents_support_read_only,
         preflight_rate: flags.preflight_rate,
+        graphs: flags.graphs()?,
         namespaces: flags
             .watch_namespaces
             .iter()
@@ -157,6 +159,7 @@ async fn lead(context: &Arc<Context>, client: &Client, parts: &Parts, flags: &Fl
                 // The end comes first: when the lease is lost, no further pass begins.
                 () = term.ended().cancelled_owned() => {}
                 () = reconcile_loop(context, client, parts, flags.write_concurrency) => {}
+                () = graphs::follow::run(context) => {}
             }
             tracing::info!("this replica is no longer the leader");
             context.freshness.end_term();

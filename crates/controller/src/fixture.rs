@@ -13,6 +13,7 @@ use resolve::works::WorkFlags;
 use rollout::{ClusterState, Plan, Record};
 use serde_json::{Value, json};
 
+use crate::graphs::Graphs;
 use crate::health::Readiness;
 use crate::lease;
 use crate::metrics::Metrics;
@@ -130,6 +131,7 @@ pub(crate) fn settings() -> Settings {
         allow_hub: false,
         agents_can_read: true,
         preflight_rate: 50,
+        graphs: Graphs::default(),
         namespaces: Vec::new(),
     }
 }

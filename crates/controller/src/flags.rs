@@ -22,7 +22,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use resolve::works::{SpokeRbac, WorkFlags};
 use telemetry::listen::ListenAddr;
 use telemetry::logs::{self, Format};
+use update_graph::Arch;
 
+use crate::graphs::Graphs;
 use crate::lease;
 use crate::sources::Sources;
 
@@ -157,6 +159,25 @@ pub struct Flags {
           help_heading = "Clusters")]
     pub preflight_rate: u32,
 
+    /// Update graph that tells which updates are served in channels that clusters do not evaluate: the address of an
+    /// update service, as in spec.upstream of a ClusterVersion, or a file with a served graph of all channels.
+    /// spec.preflight uses it where setChannel is not set.
+    #[arg(
+        long,
+        value_name = "URL|FILE",
+        env = "MCU_UPDATE_GRAPH",
+        help_heading = "Clusters"
+    )]
+    pub update_graph: Option<String>,
+
+    /// Architecture of the clusters, as the update graph has it: amd64, arm64, ppc64le, s390x or multi.
+    #[arg(long, value_name = "ARCH", default_value = "amd64", help_heading = "Clusters")]
+    pub update_graph_arch: Arch,
+
+    /// PEM file with certificates that are trusted for the update graph in addition to the system's.
+    #[arg(long, value_name = "FILE", help_heading = "Clusters")]
+    pub update_graph_ca: Option<PathBuf>,
+
     /// Be ready only while the hub enforces the admission policies of this release. Without them, others may write
     /// objects that the controller trusts. If disabled, /readyz only warns.
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
@@ -286,6 +307,23 @@ impl Flags {
             identity: lease::identity(&Sources::system()),
             timing,
         })
+    }
+
+    /// The update graph of our own.
+    ///
+    /// # Errors
+    /// Returns an error that names the flag whose value cannot be used.
+    pub(crate) fn graphs(&self) -> anyhow::Result<Graphs> {
+        let Some(named) = self.update_graph.as_deref().filter(|named| !named.is_empty()) else {
+            return Ok(Graphs::default());
+        };
+        let ca = match &self.update_graph_ca {
+            Some(path) => {
+                std::fs::read(path).with_context(|| format!("--update-graph-ca {}", path.display()))?
+            }
+            None => Vec::new(),
+        };
+        Graphs::new(named, self.update_graph_arch.clone(), &ca).context("--update-graph")
     }
 
     /// The flags that affect works.

@@ -18,6 +18,7 @@ pub mod events;
 mod fixture;
 pub mod flags;
 pub mod gauges;
+pub mod graphs;
 pub mod health;
 pub mod lease;
 pub mod metrics;

@@ -33,6 +33,7 @@ fn context() -> Context {
         allow_hub: false,
         agents_can_read: true,
         preflight_rate: 50,
+        graphs: controller::graphs::Graphs::default(),
         namespaces: Vec::new(),
     };
     Context::new(

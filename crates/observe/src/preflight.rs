@@ -5,6 +5,7 @@
 
 mod again;
 mod names;
+mod question;
 mod workers;
 
 use std::sync::Arc;
@@ -15,11 +16,14 @@ use api::preflight::PreflightSummary;
 use api::report::Phase;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
-use clusterversion::preflight::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge};
+use clusterversion::preflight::{PreflightFinding, PreflightReason, Request, Verdict, judge};
 use rollout::{Cluster, Eligibility, Fleet, Plan, Policy, Preflight, Reason, Selection};
 
 use self::names::KnownNames;
+pub use clusterversion::preflight::UpdatesTo;
+
 pub use self::names::nearest;
+pub use self::question::{ProbeKind, Question, Questions};
 use crate::index::{Index, ProbeView};
 
 /// Probes that are created at once, while others of the same upgrade are being written.
@@ -30,37 +34,6 @@ const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(10);
 const MAX_MESSAGE: usize = 1000;
 /// The wait after a write that failed: the first one and the longest.
 const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(2), TimeDelta::minutes(5));
-
-/// What an upgrade asks its clusters, and how answers are judged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// Hash of the probe.
-    pub hash: Arc<str>,
-    /// The update, and what its author accepts.
-    pub update: PlannedUpdate,
-    /// How long it may be unknown whether a cluster would take the update.
-    pub timeout: TimeDelta,
-    /// How long after its first answer a cluster counts as heard, because what was asked has changed what it looks at.
-    pub counts_after: TimeDelta,
-}
-
-/// What an upgrade asks its clusters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Questions {
-    /// Before they start.
-    pub preflight: Option<Arc<Question>>,
-    /// When their version is updated, for their worker pools: hash of the probe.
-    pub workers: Option<Arc<str>>,
-}
-
-/// What a probe asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbeKind {
-    /// Whether the cluster would take the update.
-    Preflight,
-    /// The state of its worker pools.
-    Workers,
-}
 
 /// A write that the preflight needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -400,32 +373,6 @@ impl Preflights {
             Verdict::Blocked(_) => None,
         });
         changes.chain(counts).filter(|at| *at > now).min()
-    }
-}
-
-impl Questions {
-    const fn ask(&self, kind: ProbeKind) -> bool {
-        match kind {
-            ProbeKind::Preflight => self.preflight.is_some(),
-            ProbeKind::Workers => self.workers.is_some(),
-        }
-    }
-
-    /// What a cluster must be asked now.
-    fn due(&self, cluster: &Cluster, policy: &Policy) -> Option<ProbeKind> {
-        if self.workers.is_some() && workers::is_waited_for(cluster, policy) {
-            return Some(ProbeKind::Workers);
-        }
-        (self.preflight.is_some() && is_to_be_asked(cluster, policy)).then_some(ProbeKind::Preflight)
-    }
-
-    /// Hash of the probe that a cluster may have now.
-    fn needed(&self, cluster: &Cluster, policy: &Policy) -> Option<&Arc<str>> {
-        if workers::is_waited_for(cluster, policy) {
-            return self.workers.as_ref();
-        }
-        let question = self.preflight.as_ref()?;
-        is_kept(cluster, policy).then_some(&question.hash)
     }
 }
 

@@ -204,6 +204,7 @@ fn preflight(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Res
             .collect(),
         with_pools: waits_for_pools(spec),
         allow_downgrade: target.allow_downgrade,
+        by_graph: None,
     };
     let question = Question {
         hash: Arc::from(probe.hash()),
@@ -214,6 +215,8 @@ fn preflight(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Res
         } else {
             TimeDelta::zero()
         },
+        // With setChannel the cluster itself tells it, soon after.
+        asks_graph: !preflight.set_channel && target.image.is_empty() && !target.channel.is_empty(),
     };
     Some(ResolvedPreflight {
         probe,

@@ -170,13 +170,9 @@ impl Fleet {
     }
 
     async fn start_controller(&self) -> Result<()> {
-        let controller = self
-            .test_hub
-            .controller(
-                "controller",
-                &["--leader-elect=false", "--agents-support-read-only"],
-            )
-            .await?;
+        let graph = format!("--update-graph={}", self.service.upstream());
+        let flags = ["--leader-elect=false", "--agents-support-read-only", &graph];
+        let controller = self.test_hub.controller("controller", &flags).await?;
         controller.ready().await?;
         *self.controller.lock().await = Some(controller);
         Ok(())

@@ -141,7 +141,7 @@ async fn a_gate_is_seen_before_any_start_and_acknowledged_by_name_from_the_hub()
     .await
 }
 
-/// The cluster has to evaluate another channel than its own.
+/// The cluster has to evaluate another channel than its own. Until it does, the update graph of the controller tells what is served there.
 #[tokio::test]
 async fn a_target_in_another_channel_is_evaluated_after_the_channel_was_set_and_before_a_start() -> Result<()>
 {
@@ -150,15 +150,30 @@ async fn a_target_in_another_channel_is_evaluated_after_the_channel_was_set_and_
         let (s, cluster) = (turn.scenario(), turn.cluster(1));
         cluster.feedback_every(Duration::from_secs(2)).await?;
         s.create(with(&[
-            to(target, channel),
+            to("4.15.999", channel),
             limits(1, "20m"),
             require(),
             accepted_risk(),
         ]))
         .await?;
-        s.up()
-            .row_until(s.c(1), "another channel", |row| row.reason == "ChannelDiffers")
+        let row = s
+            .up()
+            .row_until(s.c(1), "no such release", |row| row.reason == "NotOffered")
             .await?;
+        assert!(
+            row.message
+                .contains("The update graph has no update from 4.15.40"),
+            "{row:?}"
+        );
+        s.edit(json!({"clusterVersion": {"version": target}})).await?;
+        let row = s
+            .up()
+            .row_until(s.c(1), "served with a risk", |row| row.reason == "RiskUnknown")
+            .await?;
+        assert!(
+            row.message.contains(RISK) && row.message.contains("setChannel"),
+            "{row:?}"
+        );
         assert_eq!(cluster.version().await?["spec"]["channel"], "eus-4.14");
 
         s.edit(json!({"preflight": {"setChannel": true}})).await?;

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use update_client::Service;
 use update_graph::Graph;
 use update_graph::policy::{Chain, Policy};
 use update_graph::query::{ExplainQuery, NextQuery, PathQuery, Target, diff, explain, next, path, stranded};
@@ -17,7 +18,7 @@ use crate::graph::args::{
 };
 use crate::graph::discovery::Need;
 use crate::graph::load::{self, Loaded};
-use crate::graph::service::Service;
+use crate::graph::service;
 use crate::render::graph as render;
 use crate::screen::Screen;
 
@@ -125,7 +126,7 @@ async fn find_path(common: &Common, args: &PathArgs, screen: Screen) -> Result<E
 async fn explain_update(common: &Common, args: &ExplainArgs, screen: Screen) -> Result<Exit, Failure> {
     let part = &args.part;
     let asked = match &args.source.url {
-        Some(url) => ask_service(&Service::new(url, timeout(common))?, args).await?,
+        Some(url) => ask_service(&service(url, timeout(common))?, args).await?,
         None => None,
     };
     let shown = if let Some(shown) = asked {

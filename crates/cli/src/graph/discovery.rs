@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Deserialize;
+use update_client::Service;
 use update_graph::{Arch, Version};
 
-use super::service::Service;
 use crate::failure::Failure;
 
 /// The part of OpenShift's channel names before the minor version.
@@ -133,6 +133,7 @@ pub(crate) async fn fetch_channels(
     stream::iter(channels)
         .map(|channel| service.graph(channel, arch))
         .buffered(REQUESTS)
+        .map_err(Failure::from)
         .try_collect()
         .await
 }

@@ -11,7 +11,6 @@ use update_graph::{Arch, Builder, Graph, GraphData, Problem, Severity, graph_dat
 
 use super::args::{Part, Source};
 use super::discovery::{self, Need};
-use super::service::Service;
 use crate::failure::Failure;
 
 /// A graph, with the problems that were found while loading it.
@@ -147,7 +146,7 @@ async fn from_service(
     need: &Need,
     timeout: Option<Duration>,
 ) -> Result<Loaded, Failure> {
-    let service = Service::new(url, timeout)?;
+    let service = super::service(url, timeout)?;
     // A service cannot be asked for a family of channels, so the channels of a family must be discovered.
     let named = !part.channels.is_empty() && part.channels.iter().all(|channel| channel.contains('-'));
     let bodies = if named {

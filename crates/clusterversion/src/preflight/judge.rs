@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
+
+use update_graph::query::UpdatesTo;
 
 use super::facts::{Fact, Facts, Health, Missing, Offer, OfferedRisk, PoolState, is};
 use crate::types::{ClusterOperatorCondition, ConditionStatus};
@@ -29,6 +32,8 @@ pub struct PlannedUpdate {
     pub with_pools: bool,
     /// Whether a cluster may be taken to an older version.
     pub allow_downgrade: bool,
+    /// What an update graph of our own serves of the version in the planned channel, for clusters that evaluate another one.
+    pub by_graph: Option<Arc<UpdatesTo>>,
 }
 
 /// Why an update cannot begin, or why that is not known.
@@ -161,7 +166,7 @@ pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
     }
     version(current, plan, &mut findings);
     health(facts, plan, &mut findings);
-    let request = offer(facts, plan, &mut findings);
+    let request = offer(current, facts, plan, &mut findings);
     gates(facts, plan, &mut findings);
     if plan.with_pools {
         pools(facts, &mut findings);
@@ -323,7 +328,12 @@ fn said(kind: &str, condition: &ClusterOperatorCondition) -> String {
     parts.join(": ")
 }
 
-fn offer(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) -> Request {
+fn offer(
+    current: &str,
+    facts: &Facts,
+    plan: &PlannedUpdate,
+    findings: &mut Vec<PreflightFinding>,
+) -> Request {
     if !plan.image.is_empty() {
         return Request::AsPlanned;
     }
@@ -331,13 +341,7 @@ fn offer(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindin
         return Request::AsPlanned;
     };
     if changes_channel(facts, plan) {
-        findings.push(finding(
-            PreflightReason::ChannelDiffers,
-            format!(
-                "The cluster evaluates the updates of channel {channel:?}, not those of {:?}",
-                plan.channel
-            ),
-        ));
+        findings.extend(in_other_channel(current, channel, plan));
         return Request::AsPlanned;
     }
     let Some(offer) = known(&facts.offer, "the updates that the cluster offers", findings) else {
@@ -370,6 +374,36 @@ fn offer(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindin
         }
     }
     Request::AsPlanned
+}
+
+/// What is found of an update in a channel that the cluster does not evaluate. Only an update graph of our own can tell that it is
+/// served, and no graph can tell whether a risk applies to the cluster.
+fn in_other_channel(current: &str, channel: &str, plan: &PlannedUpdate) -> Option<PreflightFinding> {
+    let (version, wanted) = (&plan.version, &plan.channel);
+    let Some(graph) = &plan.by_graph else {
+        return Some(finding(
+            PreflightReason::ChannelDiffers,
+            format!("The cluster evaluates the updates of channel {channel:?}, not those of {wanted:?}"),
+        ));
+    };
+    let Some(risks) = graph.from.get(current) else {
+        return Some(finding(
+            PreflightReason::NotOffered,
+            format!("The update graph has no update from {current} to {version} in channel {wanted:?}"),
+        ));
+    };
+    let texts: Vec<String> = risks
+        .iter()
+        .map(|risk| format!("{}: {}", risk.name, risk.message))
+        .collect();
+    (!risks.is_empty()).then(|| PreflightFinding {
+        reason: PreflightReason::RiskUnknown,
+        names: risks.iter().map(|risk| risk.name.clone()).collect(),
+        message: format!(
+            "The cluster evaluates the risks of the update only in channel {wanted:?}, which preflight.setChannel sets: {}",
+            texts.join("; ")
+        ),
+    })
 }
 
 fn judge_risks(risks: &[OfferedRisk], plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {

@@ -1,3 +1,8 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use update_graph::query::RiskNote;
+
 use super::*;
 use crate::types::{ClusterOperatorCondition, ConditionStatus};
 
@@ -234,6 +239,42 @@ fn an_update_in_another_channel_is_not_judged_by_the_updates_of_this_one() {
     };
     assert_eq!(told(&facts, &keeping), "blocked NotOffered");
     assert_eq!(told(&offering(Offer::Ambiguous), &plan()), "blocked NotOffered");
+}
+
+#[test]
+fn an_update_graph_tells_what_is_served_in_a_channel_that_the_cluster_does_not_evaluate() {
+    let mut facts = offering(Offer::NotListed);
+    facts.channel = Ok("stable-4.19".to_owned());
+    let risk = RiskNote {
+        name: "Leak".to_owned(),
+        url: String::new(),
+        message: "It leaks.".to_owned(),
+        always: true,
+    };
+    let serving = |from: &str, risks: &[RiskNote]| PlannedUpdate {
+        by_graph: Some(Arc::new(UpdatesTo {
+            from: BTreeMap::from([(from.to_owned(), risks.to_vec())]),
+        })),
+        ..plan()
+    };
+    assert_eq!(told(&facts, &serving("4.19.20", &[])), "ready");
+    assert_eq!(told(&facts, &serving("4.19.19", &[])), "blocked NotOffered");
+    let with_risk = serving("4.19.20", std::slice::from_ref(&risk));
+    assert_eq!(told(&facts, &with_risk), "unknown RiskUnknown(Leak)");
+    // The image of a release is believed from the cluster alone, so acceptance helps only where the cluster evaluates the risk.
+    let accepting = PlannedUpdate {
+        accepted_risks: set(&["Leak"]),
+        accept_unknown_risks: true,
+        ..with_risk
+    };
+    assert_eq!(told(&facts, &accepting), "unknown RiskUnknown(Leak)");
+
+    facts.channel = Ok("stable-4.20".to_owned());
+    assert_eq!(
+        told(&facts, &serving("4.19.20", &[])),
+        "blocked NotOffered",
+        "the cluster knows better"
+    );
 }
 
 #[test]

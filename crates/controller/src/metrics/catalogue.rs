@@ -149,6 +149,8 @@ series! {
         "Times this replica acquired or lost the lease";
     POLICIES_MISSING = "mcu_admission_policies_missing", MetricKind::Gauge, [],
         "Admission policies of deploy/ that were missing, altered, unreadable, or not bound with Deny for every request, when last checked";
+    GRAPH_CHANNELS_MISSING = "mcu_update_graph_channels_missing", MetricKind::Gauge, [],
+        "Channels that upgrades need of --update-graph, each with a version, and that were never read or not for an hour";
     BUILD = "mcu_build_info", MetricKind::Info, [VERSION],
         "The running version";
     PROCESS_CPU = "process_cpu_seconds_total", MetricKind::Counter, [],

@@ -76,6 +76,7 @@ pub struct Metrics {
     leader: Gauge,
     lease_transitions: Counter,
     policies_missing: Gauge,
+    graph_channels_missing: Gauge,
 }
 
 impl Default for Metrics {
@@ -134,6 +135,11 @@ impl Metrics {
             leader: register(&mut registry, &catalogue::LEADER, Gauge::default()),
             lease_transitions: register(&mut registry, &catalogue::LEASE_TRANSITIONS, Counter::default()),
             policies_missing: register(&mut registry, &catalogue::POLICIES_MISSING, Gauge::default()),
+            graph_channels_missing: register(
+                &mut registry,
+                &catalogue::GRAPH_CHANNELS_MISSING,
+                Gauge::default(),
+            ),
             watch_ages: Arc::clone(&watch_ages),
             registry: Registry::default(),
         };
@@ -303,6 +309,11 @@ impl Metrics {
     /// Sets the number of admission policies that are not known to be enforced.
     pub fn set_policies_missing(&self, count: usize) {
         self.policies_missing.set(whole(count));
+    }
+
+    /// Sets how many updates that upgrades need to know about are not told by the update graph of our own.
+    pub fn set_graph_channels_missing(&self, count: usize) {
+        self.graph_channels_missing.set(whole(count));
     }
 
     /// Records that the independent check rejected a plan.

@@ -16,7 +16,13 @@ use crate::state::upgrade::UpgradeEntry;
 /// Judges the answers that have changed since the last pass.
 pub(super) fn refresh(entry: &mut UpgradeEntry, index: &Index, settings: &Settings, now: DateTime<Utc>) {
     let spec = entry.in_force().filter(|_| !entry.is_deleting());
-    let questions = spec.map(|spec| spec.questions()).unwrap_or_default();
+    let mut questions = spec.map(|spec| spec.questions()).unwrap_or_default();
+    let updates = questions
+        .for_graph()
+        .and_then(|(channel, version)| settings.graphs.updates_to(channel, version));
+    if let Some(updates) = updates {
+        questions.add_graph(updates);
+    }
     let with = |preflights: &mut Preflights, asker: Asker<'_>| {
         preflights.refresh(&questions, asker, index, now);
     };

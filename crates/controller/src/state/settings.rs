@@ -5,6 +5,8 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use resolve::works::WorkFlags;
 
+use crate::graphs::Graphs;
+
 /// The settings from the command line that concern planning and rendering.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -20,6 +22,8 @@ pub struct Settings {
     pub agents_can_read: bool,
     /// Largest number of clusters that an upgrade asks in a second.
     pub preflight_rate: u32,
+    /// The update graph of our own, if any.
+    pub graphs: Graphs,
     /// Namespaces whose upgrades are processed; empty: all. Upgrades in other namespaces still hold their
     /// clusters.
     pub namespaces: Vec<Arc<str>>,

@@ -32,6 +32,7 @@ fn question() -> Arc<Question> {
         },
         timeout: TimeDelta::minutes(10),
         counts_after: TimeDelta::zero(),
+        asks_graph: false,
     })
 }
 

@@ -186,7 +186,7 @@ fn the_bill_of_materials_is_valid_and_names_what_is_linked_and_nothing_else() {
         "serde_derive",
         "testenv",
         "oci-client",
-        "reqwest",
+        "clap_complete",
         "cc",
         "windows-sys",
     ] {

@@ -1,4 +1,4 @@
-//! Queries of a graph: next releases, paths, explanations, stranded releases, differences.
+//! Queries of a graph: next releases, updates to a release, paths, explanations, stranded releases, differences.
 
 mod diff;
 mod explain;
@@ -8,6 +8,7 @@ mod path_query;
 mod search;
 mod stranded;
 mod unreachable;
+mod updates_to;
 
 use serde::Serialize;
 
@@ -18,6 +19,7 @@ pub use path::{Hop, Path, Paths, path};
 pub use path_query::{PathQuery, Target, TargetError};
 pub use stranded::{Exits, Stranded, stranded};
 pub use unreachable::{Obstacle, ObstacleKind, Unreachable};
+pub use updates_to::{UpdatesTo, updates_to};
 
 use crate::graph::Graph;
 use crate::risk::Risk;

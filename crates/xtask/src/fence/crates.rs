@@ -37,10 +37,11 @@ const fn row(package: &'static str, kind: Kind, may: May) -> Row {
 }
 
 /// The table. To add a crate, add a row here; a new edge is a new name in the row of the crate that gets it.
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 23] = [
     row("api", Kind::Pure, May::Only(&[])),
     row("rollout", Kind::Pure, May::Only(&["api"])),
     row("update-graph", Kind::Pure, May::Only(&[])),
+    row("update-client", Kind::Plain, May::Only(&["update-graph"])),
     row("clusterversion", Kind::Pure, May::Only(&["update-graph"])),
     row(
         "cvo-model",
@@ -60,7 +61,15 @@ const ROWS: [Row; 22] = [
     row(
         "mcu-controller",
         Kind::Plain,
-        May::Only(&["api", "rollout", "observe", "resolve", "telemetry"]),
+        May::Only(&[
+            "api",
+            "rollout",
+            "observe",
+            "resolve",
+            "telemetry",
+            "update-client",
+            "update-graph",
+        ]),
     ),
     // `update-graph` knows which characters steer a terminal.
     row("telemetry", Kind::Plain, May::Only(&["update-graph"])),
@@ -96,6 +105,7 @@ const ROWS: [Row; 22] = [
             "rollout",
             "observe",
             "resolve",
+            "update-client",
             "update-graph",
             "clusterversion",
         ]),

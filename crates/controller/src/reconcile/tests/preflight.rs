@@ -4,6 +4,7 @@ use api::preflight::PreflightSummary;
 use observe::testing::{answered, status_of_probe};
 
 use super::*;
+use crate::graphs::{self, Graphs};
 
 /// Answers like a cluster at 4.20.3 to which 4.20.4 is recommended.
 fn asking(mode: &str) -> Given {
@@ -79,6 +80,50 @@ async fn only_a_cluster_that_would_take_the_update_is_started_and_its_probe_goes
         .with(|state| state.upgrades["u1"].status.previous().causes.clone());
     let named = causes.iter().find(|cause| cause.reason == "NotOffered").unwrap();
     assert!(named.message.contains("does not offer 4.20.4"), "{named:?}");
+}
+
+/// Answers like a cluster at 4.20.3 in another channel, in which 4.20.4 does not exist.
+fn in_another_channel() -> Value {
+    let mut status = without_offer();
+    let values = status["resourceStatus"]["manifests"][0]["statusFeedback"]["values"].as_array_mut();
+    let channel = values
+        .unwrap()
+        .iter_mut()
+        .find(|value| value["name"] == "channel")
+        .unwrap();
+    channel["fieldValue"]["string"] = json!("stable-4.19");
+    status
+}
+
+#[tokio::test]
+async fn an_update_graph_tells_what_a_cluster_in_another_channel_does_not() {
+    let mut hub = hub_of(&asking("Require"));
+    hub.settle();
+    for cluster in ["c1", "c2"] {
+        hub.answers(cluster, in_another_channel());
+    }
+    hub.settle();
+    assert_eq!(hub.preflight(), Some(summary(0, 0, 2)));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let channels = json!({"io.openshift.upgrades.graph.release.channels": "stable-4.20"});
+    let node = |version| json!({"version": version, "payload": "q@sha256:a", "metadata": channels});
+    let graph = json!({"nodes": [node("4.20.3"), node("4.20.4")], "edges": [[0, 1]]});
+    std::fs::write(file.path(), graph.to_string()).unwrap();
+    let named = file.path().to_str().unwrap();
+    let graphs = Graphs::new(named, update_graph::Arch::amd64(), &[]).unwrap();
+    hub.context.with(|state| state.settings.graphs = graphs);
+    let follow = graphs::follow::run(&hub.context);
+    let limit = std::time::Duration::from_millis(500);
+    tokio::time::timeout(limit, follow).await.unwrap_err();
+    assert_eq!(
+        works(&hub.settle()),
+        [
+            "u1: create c1-cluster-upgrade",
+            "u1: create c2-cluster-upgrade",
+            "u1: delete c1-probe",
+            "u1: delete c2-probe",
+        ]
+    );
 }
 
 #[tokio::test]

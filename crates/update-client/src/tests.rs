@@ -62,7 +62,7 @@ async fn safe(location: String) -> Service {
 async fn no_redirect_leads_from_https_to_plain_http() {
     let (port, mut requests) = plain(None).await;
     let service = safe(format!("http://127.0.0.1:{port}/v1/graph")).await;
-    let Err(Failure::Unreachable(why)) = service.graph("stable-4.1", &Arch::amd64()).await else {
+    let Err(ServiceError::Unreachable(why)) = service.graph("stable-4.1", &Arch::amd64()).await else {
         panic!("it was followed");
     };
     assert!(why.contains("from https to plain http"), "{why}");
@@ -73,12 +73,12 @@ async fn no_redirect_leads_from_https_to_plain_http() {
 async fn other_redirects_are_followed_up_to_a_bound() {
     let (end, mut requests) = plain(None).await;
     let (start, _) = plain(Some(format!("http://127.0.0.1:{end}/"))).await;
-    let service = Service::new(&format!("http://127.0.0.1:{start}"), None).unwrap();
+    let service = Service::new(&format!("http://127.0.0.1:{start}"), "tests", &[], None).unwrap();
     assert_eq!(service.graph("stable-4.1", &Arch::amd64()).await, Ok(Vec::new()));
     assert!(requests.try_recv().is_ok());
     let (circle, _) = plain(Some("/".to_owned())).await;
-    let service = Service::new(&format!("http://127.0.0.1:{circle}"), None).unwrap();
-    let Err(Failure::Unreachable(why)) = service.graph("stable-4.1", &Arch::amd64()).await else {
+    let service = Service::new(&format!("http://127.0.0.1:{circle}"), "tests", &[], None).unwrap();
+    let Err(ServiceError::Unreachable(why)) = service.graph("stable-4.1", &Arch::amd64()).await else {
         panic!("it never ends");
     };
     assert!(why.contains("more than 5 redirects"), "{why}");
