@@ -53,7 +53,7 @@ pub struct Rehearsal {
     /// What the reader should know about this rehearsal.
     pub notes: Vec<String>,
     /// What a rehearsal does not model.
-    pub not_modelled: [&'static str; 6],
+    pub not_modelled: [&'static str; 7],
 }
 
 /// Where a spec comes from.

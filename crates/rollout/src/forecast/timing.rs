@@ -313,6 +313,8 @@ struct Known<'a> {
     finished: BTreeMap<Kind, Vec<TimeDelta>>,
     running: BTreeMap<Kind, Vec<TimeDelta>>,
     others: OtherTimes<'a>,
+    /// The platform step includes the worker pools.
+    waits_for_pools: bool,
     timings: Vec<StepTiming>,
     /// The timing of a kind, or that nothing is known of it.
     by_kind: BTreeMap<Kind, Option<usize>>,
@@ -330,6 +332,7 @@ impl<'a> Known<'a> {
             finished: BTreeMap::new(),
             running: BTreeMap::new(),
             others,
+            waits_for_pools: policy.worker_pools_timeout.is_some(),
             timings: Vec::new(),
             by_kind: BTreeMap::new(),
         };
@@ -393,7 +396,7 @@ impl<'a> Known<'a> {
             shared
         });
         let is_better = |index: usize| self.timings[index].basis < Basis::History;
-        if shared.is_some_and(is_better) || kind.0 != Step::Platform {
+        if shared.is_some_and(is_better) || kind.0 != Step::Platform || self.has_pools(kind) {
             return shared;
         }
         match past(kind, profile) {
@@ -405,6 +408,14 @@ impl<'a> Known<'a> {
     fn add(&mut self, timing: StepTiming) -> usize {
         self.timings.push(timing);
         self.timings.len() - 1
+    }
+
+    /// True for a platform step that includes the worker pools of clusters that may have some. How long these take, only clusters of the
+    /// same upgrade can tell: a history is that of the cluster-version operator alone, and other upgrades may not have waited.
+    fn has_pools(&self, kind: Kind) -> bool {
+        let (step, change, class) = kind;
+        let may_have = step == Step::Platform && class != ClusterClass::SingleNode;
+        may_have && change != VersionChange::Nothing && self.waits_for_pools
     }
 
     /// The best times of a kind that all its clusters share.
@@ -423,6 +434,9 @@ impl<'a> Known<'a> {
             let mut timing = StepTiming::new(kind, samples, (Basis::Upgrade, finished.len()));
             timing.error += EXTRAPOLATED * extrapolated(finished, running);
             return Some(timing);
+        }
+        if self.has_pools(kind) {
+            return None;
         }
         if let Some(hub) = (self.others.hub)(kind).filter(|samples| samples.count() >= MIN_SAMPLES) {
             let measured = hub.count();

@@ -193,6 +193,52 @@ fn what_is_less_certain_is_spread_wider() {
 }
 
 #[test]
+fn how_long_worker_pools_take_only_finished_clusters_of_the_upgrade_tell() {
+    let waiting = || {
+        let mut policy = to_minor().build();
+        policy.worker_pools_timeout = Some(TimeDelta::hours(6));
+        policy
+    };
+    let past = vec![PastUpdate {
+        change: VersionChange::Minor,
+        took: TimeDelta::minutes(50),
+    }];
+    let profile = |name: &str| Profile {
+        history: past.clone(),
+        ..classes(name)
+    };
+    let hub = |_| Samples::new(std::iter::repeat_n(TimeDelta::minutes(60), 9));
+    let others = OtherTimes {
+        hub: &hub,
+        ..OtherTimes::NONE
+    };
+    let found = |fleet: FleetBuilder| {
+        let fleet = fleet.build();
+        let profiles = profiles(&fleet, &profile);
+        Timings::new(at(0), &waiting(), &fleet, &profiles, others)
+    };
+    let mut all = fleet();
+    for name in ["m9", "s9", "x9"] {
+        all = all.cluster(name).version("4.11.0");
+    }
+    let timings = found(all);
+    assert_eq!(timings.unknown(), [(Step::Platform, 2)]);
+    assert_eq!(
+        used(&timings),
+        [(Basis::History, 1, 50)],
+        "a single node has no workers"
+    );
+
+    let mut all = fleet().cluster("m9").version("4.11.0");
+    for number in 0..5 {
+        all = finished(all, &format!("m{number}"), 100 + number);
+    }
+    let timings = found(all);
+    assert_eq!(timings.unknown(), []);
+    assert_eq!(used(&timings), [(Basis::Upgrade, 5, 102)]);
+}
+
+#[test]
 fn usual_times_have_the_median_and_the_percentile_that_are_published() {
     for class in [
         ClusterClass::SingleNode,
