@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use repository::{FEATURES, Metadata, Profile, Programs, SIMULATION, browser, cargo, data};
+use repository::{FEATURES, Metadata, Profile, Programs, SIMULATION, browser, cargo, data, root};
 
 use crate::program::{self, command, tests_with};
 use crate::{deny, e2e, fence, on_hub};
@@ -158,7 +158,24 @@ fn with_hub(keep_going: bool) -> Vec<Step> {
         step("bench counts", || {
             program::require("bench", Profile::Dev, &["counts"])
         }),
+        step("install", install),
     ]
+}
+
+/// Installs the plugin as the README says, but without optimising it, and runs it.
+fn install() -> Result<()> {
+    let directory = root().join("target/installed");
+    let mut install = cargo();
+    install.args(["install", "--locked", "--path", "crates/cli"]);
+    command(install.args(["--debug", "--force", "--root"]).arg(&directory))?;
+    let plugin = directory.join("bin/kubectl-mcu");
+    let status = Command::new(&plugin).arg("--version").status();
+    ensure!(
+        status.is_ok_and(|status| status.success()),
+        "{} does not run",
+        plugin.display()
+    );
+    Ok(())
 }
 
 fn summary(finished: &[Finished], total: Duration) -> String {

@@ -23,7 +23,7 @@ pub const ELSEWHERE: &[(&str, Elsewhere)] = &[
     // Cargo.
     (
         "cargo install --locked",
-        Never("it compiles a release; e2e/tests/install/plugin.rs installs the program of this package"),
+        Runs(SUITE, "[\"install\", \"--locked\", \"--path\", \"crates/cli\"]"),
     ),
     (
         "cargo xtask hub up --sim",

@@ -46,9 +46,6 @@ const EXITS: &[(&str, &str, &[i32])] = &[
     ("docs/guide/gitops.md", "[ \"$first\" = \"$ready\" ]", &[1]),
     ("", "kubectl mcu rehearse", &[0, 3]),
     ("", "kubectl mcu plan", &[0, 3]),
-    // The upgrade of the pages asks nobody, so risks cannot be accepted by name.
-    ("", "kubectl mcu preflight", &[1]),
-    ("", "kubectl mcu accept", &[1]),
     // There is a difference.
     ("", "kubectl diff", &[0, 1]),
 ];
@@ -82,6 +79,13 @@ const BEFORE: &[(&str, &str, &str)] = &[
         // The rows follow the status.
         "kubectl apply -f sites.yaml\n\
          until [ -n \"$(kubectl mcu clusters sites -n upgrades --phase Complete -o name)\" ]; do sleep 1; done",
+    ),
+    (
+        // Risks and gates are accepted by name only where clusters are asked.
+        "docs/guide/plan-and-estimate.md",
+        "kubectl mcu preflight spring",
+        "kubectl patch mcu spring -n upgrades --type merge -p '{\"spec\":{\"preflight\":{\"mode\":\"Report\"}}}'\n\
+         kubectl wait mcu/spring -n upgrades --for=jsonpath='{.status.preflight}' --timeout=60s",
     ),
     (
         "docs/guide/lint-graph-data.md",
