@@ -10,6 +10,7 @@ mod graph;
 mod hub_sim_run;
 mod plan;
 mod thresholds;
+mod verdicts;
 
 use std::process::ExitCode;
 

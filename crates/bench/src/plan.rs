@@ -10,12 +10,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use rollout::forecast::{Defect, Durations, Options, Samples, end_range, forecast};
 use rollout::{
-    Attempt, Cluster, Eligibility, Fleet, Limit, Outcome, Phase, Policy, Reason, Record, Selection, Stage,
-    Step, StepRecord, StepStatus, StepWork, Work, plan,
+    Attempt, Cluster, Eligibility, Fleet, Limit, Outcome, Phase, Policy, Preflight, Reason, Record,
+    Selection, Stage, Step, StepRecord, StepStatus, StepWork, Work, plan,
 };
 use serde::Serialize;
 
 use crate::thresholds::{Side, Threshold};
+use crate::verdicts::Verdicts;
 
 /// The rehearsed rollout has a slot for so many clusters, so that it lasts for more than a day.
 const CLUSTERS_PER_SLOT: usize = 20;
@@ -111,6 +112,10 @@ pub fn run(args: &PlanArgs) -> Result<bool> {
             "half done, 1000 slots free at once",
             Scene::new(args.clusters, args.clusters / 2, 0, 1000).slots(1000),
         ),
+        (
+            "preflight required, half may go, 1000 slots",
+            Scene::new(args.clusters, 0, 0, 0).slots(1000).asked(),
+        ),
         ("all in flight", Scene::new(args.clusters, 0, args.clusters, 0)),
         ("all done", Scene::new(args.clusters, args.clusters, 0, 0)),
     ]
@@ -121,14 +126,20 @@ pub fn run(args: &PlanArgs) -> Result<bool> {
         .iter()
         .map(|state| Threshold::time(state.name, (Side::Below, 10.0), state.median_ms, "ms"))
         .collect();
+    let verdicts = Verdicts::measure(args.clusters, args.plans);
+    let thresholds_of_verdicts = verdicts.thresholds();
     let rehearsal = rehearse(args.clusters)?;
     let thresholds_of_rehearsal = rehearsal.thresholds();
+    let of_others: Vec<&Threshold> = thresholds_of_verdicts
+        .iter()
+        .chain(&thresholds_of_rehearsal)
+        .collect();
     if args.json {
         println!(
             "{}",
             serde_json::to_string_pretty(&serde_json::json!({
-                "clusters": args.clusters, "states": states, "rehearsal": rehearsal,
-                "thresholds": thresholds.iter().chain(&thresholds_of_rehearsal).collect::<Vec<_>>(),
+                "clusters": args.clusters, "states": states, "verdicts": verdicts, "rehearsal": rehearsal,
+                "thresholds": thresholds.iter().chain(of_others.iter().copied()).collect::<Vec<_>>(),
             }))?
         );
     } else {
@@ -142,12 +153,16 @@ pub fn run(args: &PlanArgs) -> Result<bool> {
                 state.slowest_ms, state.operations
             );
         }
+        println!("\ntheir answers before the start: {} would go\n", verdicts.ready);
+        for threshold in &thresholds_of_verdicts {
+            println!("{threshold}");
+        }
         println!("\nrehearsal of their upgrade: {} plans\n", rehearsal.plans);
         for threshold in &thresholds_of_rehearsal {
             println!("{threshold}");
         }
     }
-    let mut all = thresholds.iter().chain(&thresholds_of_rehearsal);
+    let mut all = thresholds.iter().chain(of_others);
     Ok(all.all(|threshold| threshold.met))
 }
 
@@ -205,6 +220,8 @@ struct Scene {
     running: usize,
     finished: usize,
     slots: usize,
+    /// Clusters are asked before they start, and every second one would take the update.
+    asked: bool,
 }
 
 impl Scene {
@@ -215,7 +232,13 @@ impl Scene {
             running,
             finished,
             slots: clusters,
+            asked: false,
         }
+    }
+
+    const fn asked(mut self) -> Self {
+        self.asked = true;
+        self
     }
 
     const fn slots(mut self, slots: usize) -> Self {
@@ -246,7 +269,10 @@ impl Scene {
     }
 
     fn policy(self) -> Policy {
-        policy_with_slots(self.slots)
+        Policy {
+            requires_preflight: self.asked,
+            ..policy_with_slots(self.slots)
+        }
     }
 
     fn fleet(self) -> Fleet {
@@ -260,7 +286,16 @@ impl Scene {
             } else {
                 Stand::Waiting
             };
-            cluster(&format!("spoke-{index:05}"), stage)
+            let mut cluster = cluster(&format!("spoke-{index:05}"), stage);
+            cluster.preflight = match (self.asked, index % 2) {
+                (false, _) => Preflight::NotAsked,
+                (true, 0) => Preflight::Ready,
+                (true, _) => Preflight::Blocked {
+                    reason: Reason::AdminAckRequired,
+                    message: "ack-4.19-a: Some APIs are removed.".into(),
+                },
+            };
+            cluster
         });
         Fleet {
             clusters: clusters.collect(),
@@ -335,7 +370,7 @@ pub fn cluster(name: &str, stand: Stand) -> Cluster {
         read: None,
         version: "4.11.9".into(),
         newest_version: "4.11.9".into(),
-        preflight: rollout::Preflight::NotAsked,
+        preflight: Preflight::NotAsked,
         worker_pools: rollout::WorkerPools::NotAsked,
     }
 }
@@ -412,6 +447,7 @@ mod tests {
         assert_eq!(operations(Scene::new(100, 50, 10, 0).slots(10)), 0);
         assert!(operations(Scene::new(100, 50, 0, 10).slots(10)) >= 10);
         assert_eq!(operations(Scene::new(100, 100, 0, 0)), 0);
+        assert_eq!(operations(Scene::new(100, 0, 0, 0).asked()), 50);
     }
 
     #[test]
