@@ -129,6 +129,7 @@ fn facts(number: usize) -> Facts {
         }),
         gates: Ok(vec![gate(if kind == 7 { "ack-4.19-b" } else { "ack-4.19-a" })]),
         pools: Ok(Pools::default()),
+        accepts_risks: Ok(false),
         history: Ok(Vec::new()),
     }
 }

@@ -16,7 +16,7 @@ use api::preflight::PreflightSummary;
 use api::report::Phase;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
-use clusterversion::preflight::{PreflightFinding, PreflightReason, Request, Verdict, judge};
+use clusterversion::preflight::{PreflightFinding, PreflightReason, Verdict, judge};
 use rollout::{Cluster, Eligibility, Fleet, Plan, Policy, Preflight, Reason, Selection};
 
 use self::names::KnownNames;
@@ -24,7 +24,7 @@ pub use clusterversion::preflight::UpdatesTo;
 
 pub use self::names::nearest;
 pub use self::question::{ProbeKind, Question, Questions};
-use crate::index::{Index, ProbeView};
+use crate::index::{Index, ProbeView, WorkRequest};
 
 /// Probes that are created at once, while others of the same upgrade are being written.
 const MAX_RUNNING: usize = 16;
@@ -176,12 +176,12 @@ impl Preflights {
         }
     }
 
-    /// The image by which a cluster must be asked for the update, if the version alone is not enough.
+    /// How a cluster must be asked for the update.
     #[must_use]
-    pub fn image(&self, cluster: &str) -> Option<&str> {
-        match &self.verdicts.get(cluster)?.verdict {
-            Verdict::Ready(Request::ByImage(image)) => Some(image),
-            _ => None,
+    pub fn request(&self, cluster: &str) -> WorkRequest {
+        match self.verdicts.get(cluster).map(|judged| &judged.verdict) {
+            Some(Verdict::Ready(request)) => request.into(),
+            _ => WorkRequest::AsPlanned,
         }
     }
 

@@ -9,7 +9,7 @@ use api::names::{ANNOTATION_STARTED_AT, FIELD_MANAGER, Step};
 use chrono::Utc;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
-use resolve::works::{ClusterFacts, Stamp, Templates, WorkFlags};
+use resolve::works::{ClusterFacts, Stamp, Templates, WorkFlags, WorkRequest};
 use serde_json::Value;
 use testenv::{FleetSpec, Hub, fleet};
 
@@ -41,7 +41,7 @@ impl Works {
             let facts = ClusterFacts {
                 name,
                 cluster_id: Some(&id),
-                image: None,
+                request: &WorkRequest::AsPlanned,
             };
             templates.body(Step::Platform, &facts, &stamp)
         };

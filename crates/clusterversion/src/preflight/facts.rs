@@ -43,6 +43,8 @@ pub struct Facts {
     pub gates: Fact<Vec<Gate>>,
     /// The pools of its worker nodes.
     pub pools: Fact<Pools>,
+    /// Whether it accepts risks by name in a request.
+    pub accepts_risks: Fact<bool>,
     /// Its past updates, the newest first, without the installation. Nothing is judged by them.
     pub history: Fact<Vec<AppliedUpdate>>,
 }
@@ -158,11 +160,12 @@ impl Facts {
             offer: Err(why.clone()),
             gates: Err(why.clone()),
             pools: Err(why.clone()),
+            accepts_risks: Err(why.clone()),
             history: Err(why.clone()),
         }
     }
 
-    /// What a whole object tells of an update to `version`. It tells nothing of pools.
+    /// What a whole object tells of an update to `version`. It tells nothing of pools and feature gates.
     #[must_use]
     pub fn of(object: &ClusterVersion, acks: Acks<'_>, version: &str) -> Self {
         let desired = &object.status.desired.version;
@@ -178,6 +181,9 @@ impl Facts {
             gates: gates_of(object, acks),
             pools: Err(Missing::Unsupported(
                 "A ClusterVersion does not show the pools of the cluster".to_owned(),
+            )),
+            accepts_risks: Err(Missing::Unsupported(
+                "A ClusterVersion does not show the feature gates of the cluster".to_owned(),
             )),
             history: Ok(AppliedUpdate::all(&object.status.history)),
         }

@@ -136,6 +136,8 @@ pub enum Request {
     AsPlanned,
     /// By the version and by the image that this cluster reports for it, because the cluster would not find the version alone.
     ByImage(String),
+    /// By the version and the names of risks, which the cluster then accepts.
+    AcceptingRisks(Vec<String>),
 }
 
 /// The verdict on a planned update.
@@ -363,6 +365,9 @@ fn offer(
         Offer::Recommended { image } => return Request::ByImage(image.clone()),
         Offer::Conditional { image, risks } => {
             judge_risks(risks, plan, findings);
+            if let Some(names) = names_to_accept(facts, risks, plan) {
+                return Request::AcceptingRisks(names);
+            }
             if !image.is_empty() {
                 return Request::ByImage(image.clone());
             }
@@ -403,6 +408,17 @@ fn in_other_channel(current: &str, channel: &str, plan: &PlannedUpdate) -> Optio
             "The cluster evaluates the risks of the update only in channel {wanted:?}, which preflight.setChannel sets: {}",
             texts.join("; ")
         ),
+    })
+}
+
+/// The risks to name in a request, if the cluster accepts them by name and every one that counts is named.
+fn names_to_accept(facts: &Facts, risks: &[OfferedRisk], plan: &PlannedUpdate) -> Option<Vec<String>> {
+    let counting: Vec<&OfferedRisk> = risks.iter().filter(|risk| risk.applies != Some(false)).collect();
+    let is_named = |risk: &&OfferedRisk| plan.accepted_risks.contains(&risk.name);
+    let by_name = facts.accepts_risks == Ok(true) && !counting.is_empty();
+    (by_name && counting.iter().all(is_named)).then(|| {
+        let names: BTreeSet<&str> = counting.iter().map(|risk| risk.name.as_str()).collect();
+        names.into_iter().map(str::to_owned).collect()
     })
 }
 

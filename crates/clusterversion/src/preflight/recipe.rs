@@ -20,6 +20,12 @@ pub const GATES: &str = "UpgradeGates";
 pub const ACKS: &str = "UpgradeAcks";
 /// Condition of [`history_rule`].
 pub const HISTORY: &str = "UpgradeHistory";
+/// Condition of [`accept_rule`].
+pub const ACCEPT: &str = "UpgradeAcceptRisks";
+/// First line of the versions of [`accept_rule`].
+const ACCEPT_HEAD: &str = "accept/1";
+/// The feature gate by which a cluster accepts risks by name.
+const ACCEPT_GATE: &str = "ClusterUpdateAcceptRisks";
 /// First line of a history.
 const HISTORY_HEAD: &str = "history/1";
 /// How many past releases a cluster tells.
@@ -110,6 +116,34 @@ pub fn history_rule() -> Rule {
         condition: HISTORY,
         message: one_line(&message),
     }
+}
+
+/// The rule of `FeatureGate` cluster: the versions at which the cluster accepts risks by name.
+#[must_use]
+pub fn accept_rule() -> Rule {
+    let message = format!(
+        r#"(["{ACCEPT_HEAD}"]
+ + (has(object.status) && has(object.status.featureGates) && object.status.featureGates != null
+    ? object.status.featureGates.filter(f, has(f.enabled) && f.enabled != null && f.enabled.exists(e, e.name == "{ACCEPT_GATE}"))
+        .map(f, "version " + f.version)
+    : [])).join("\n")"#
+    );
+    Rule {
+        condition: ACCEPT,
+        message: one_line(&message),
+    }
+}
+
+/// Reads the message of [`accept_rule`]: whether a cluster at this version accepts risks by name.
+///
+/// # Errors
+/// It is not a message of the rule.
+pub fn read_accept(message: &str, version: &str) -> Fact<bool> {
+    let mut lines = message.lines();
+    if lines.next() != Some(ACCEPT_HEAD) {
+        return Err(unreadable(ACCEPT, message));
+    }
+    Ok(lines.any(|line| line.strip_prefix("version ") == Some(version)))
 }
 
 /// The rule of `ConfigMap` admin-gates: the gates of an update to `target`, with their texts. `None` if the target is not a version,

@@ -32,6 +32,7 @@ fn well() -> Facts {
         gates: Ok(Vec::new()),
         history: Ok(Vec::new()),
         pools: Ok(Pools::default()),
+        accepts_risks: Ok(false),
     }
 }
 
@@ -95,6 +96,7 @@ fn told(facts: &Facts, plan: &PlannedUpdate) -> String {
     match judge(facts, plan) {
         Verdict::Ready(Request::AsPlanned) => "ready".to_owned(),
         Verdict::Ready(Request::ByImage(image)) => format!("ready by {image}"),
+        Verdict::Ready(Request::AcceptingRisks(names)) => format!("ready accepting {}", names.join(",")),
         Verdict::Blocked(findings) => format!("blocked {}", listed(&findings)),
         Verdict::Unknown(findings) => format!("unknown {}", listed(&findings)),
     }
@@ -304,6 +306,38 @@ fn every_risk_that_applies_must_be_accepted_by_name() {
         risks: Vec::new(),
     });
     assert_eq!(told(&without_image, &plan()), "blocked NotOffered RiskUnknown");
+}
+
+#[test]
+fn a_cluster_that_accepts_risks_by_name_is_asked_by_name_if_all_that_count_are_named() {
+    let plan = |accepted: &[&str], unknown_too| PlannedUpdate {
+        accepted_risks: set(accepted),
+        accept_unknown_risks: unknown_too,
+        ..plan()
+    };
+    let risks = [
+        ("Slow", Some(true)),
+        ("Leak", Some(true)),
+        ("Odd", None),
+        ("None", Some(false)),
+    ];
+    let mut facts = with_risks(&risks);
+    let by_image = "ready by quay.io/release@sha256:1";
+    let all = plan(&["Leak", "Odd", "Slow", "Other"], false);
+    assert_eq!(told(&facts, &all), by_image);
+    facts.accepts_risks = Err(Missing::Pending);
+    assert_eq!(told(&facts, &all), by_image, "nobody knows whether it does");
+    facts.accepts_risks = Ok(true);
+    assert_eq!(told(&facts, &all), "ready accepting Leak,Odd,Slow");
+    assert_eq!(
+        told(&facts, &plan(&["Leak", "Slow"], true)),
+        by_image,
+        "Odd has no name"
+    );
+    assert_eq!(
+        told(&facts, &plan(&["Leak"], true)),
+        "blocked RiskNotAccepted(Slow)"
+    );
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn render(job: &WriteJob, params: &WorkParams, cluster: &str, step: Step) -> Opt
     let facts = ClusterFacts {
         name: cluster,
         cluster_id: params.cluster_id.as_deref(),
-        image: params.image.as_deref(),
+        request: &params.request,
     };
     params.spec.templates.body(step, &facts, &stamp(job, params))
 }
@@ -269,7 +269,7 @@ fn render_update(
     let facts = ClusterFacts {
         name: cluster,
         cluster_id: params.cluster_id.as_deref(),
-        image: params.image.as_deref(),
+        request: &params.request,
     };
     let body = params
         .spec

@@ -20,7 +20,7 @@ use rollout::Attempt;
 pub use error::{Category, Retry, WriteError, WriteErrorKind};
 pub use execute::{carry_out, execute};
 pub use gate::Load;
-use observe::index::Uid;
+use observe::index::{Uid, WorkRequest};
 use observe::preflight::ProbeKind;
 pub use queue::{Priority, WriteQueue};
 use resolve::spec::ResolvedSpec;
@@ -48,8 +48,8 @@ pub struct WorkParams {
     pub owner: Arc<str>,
     /// Cluster ID, if it is known.
     pub cluster_id: Option<Arc<str>>,
-    /// The release image that the cluster must be asked for, if the version alone is not enough.
-    pub image: Option<Arc<str>>,
+    /// How the cluster is asked for the version.
+    pub request: WorkRequest,
     /// Attempt to record on the work.
     pub attempt: Attempt,
     /// Start of the step's clock.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
-use observe::index::Index;
+use observe::index::{Index, WorkRequest};
 use rollout::{Attempt, DeleteReason, Operation, Step};
 use serde_json::json;
 
@@ -87,7 +87,7 @@ fn write_of(
                 .clusters
                 .get(&cluster)
                 .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
-            image: release_image(entry, index, &cluster, wanted),
+            request: request(entry, index, &cluster, wanted),
             attempt: attempt.clone(),
             started,
         })
@@ -127,19 +127,14 @@ fn write_of(
     })
 }
 
-/// The release image that a cluster must be asked for: by its answers or, once a work asks for it, that of the work.
-fn release_image(
-    entry: &UpgradeEntry,
-    index: &Index,
-    cluster: &str,
-    wanted: &PlanRequest,
-) -> Option<Arc<str>> {
+/// How a cluster is asked for the version: by its answers or, once a work asks for it, as that work does.
+fn request(entry: &UpgradeEntry, index: &Index, cluster: &str, wanted: &PlanRequest) -> WorkRequest {
     let wanted = wanted.policy.steps[Step::Platform.index()].as_ref();
     let work = index.work_of(cluster, Step::Platform);
     let asked = work.filter(|view| view.upgrade == entry.uid && Some(&view.work.hash) == wanted);
     match asked {
-        Some(view) => Some(Arc::clone(&view.release_image)).filter(|image| !image.is_empty()),
-        None => entry.preflights.image(cluster).map(Arc::from),
+        Some(view) => view.request.clone(),
+        None => entry.preflights.request(cluster),
     }
 }
 

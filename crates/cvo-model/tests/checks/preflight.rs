@@ -42,6 +42,9 @@ pub fn verdicts_agree_with_requests(files: &[File]) -> usize {
                 let ready = match &verdict {
                     Verdict::Ready(Request::AsPlanned) => Some(""),
                     Verdict::Ready(Request::ByImage(image)) => Some(image.as_str()),
+                    Verdict::Ready(Request::AcceptingRisks(_)) => {
+                        panic!("no cluster has told that it accepts risks by name")
+                    }
                     Verdict::Blocked(_) | Verdict::Unknown(_) => None,
                 };
                 assert_eq!(ready.map(Into::into), sent, "{version}: {verdict:?}");

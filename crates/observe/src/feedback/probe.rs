@@ -55,6 +55,12 @@ pub fn read(work: &ManifestWork) -> Facts {
         ("", "machine-config"),
     );
     facts.pools = pools_of(Object::of(operator));
+    let gate = find(
+        &seen,
+        ("config.openshift.io", "FeatureGate", "featuregates"),
+        ("", "cluster"),
+    );
+    facts.accepts_risks = accepts_risks(gate, &facts.current);
     facts
 }
 
@@ -196,6 +202,18 @@ fn pools_of(operator: Object<'_>) -> Fact<Pools> {
             "The cluster has no ClusterOperator machine-config, so it tells nothing of its worker pools"
                 .to_owned(),
         )),
+        Object::Unknown(why) => Err(why),
+    }
+}
+
+/// Clusters are asked for it only where risks are to be accepted.
+fn accepts_risks(gate: Option<&ManifestStatus>, current: &Fact<String>) -> Fact<bool> {
+    let current = current.as_ref().map_err(Clone::clone)?;
+    match Object::of(gate) {
+        Object::Found(manifest) => answer(manifest, recipe::ACCEPT)
+            .unwrap_or_else(|| Err(no_rules()))
+            .and_then(|message| recipe::read_accept(message, current)),
+        Object::Missing => Ok(false),
         Object::Unknown(why) => Err(why),
     }
 }

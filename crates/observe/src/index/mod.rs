@@ -8,6 +8,7 @@ mod installed;
 mod intern;
 mod placement;
 mod probes;
+mod request;
 mod work;
 mod works;
 
@@ -27,6 +28,7 @@ pub use intern::Pool;
 pub use placement::{Decided, Deciding, Key, Placements, key};
 pub use probes::ProbeView;
 use probes::Probes;
+pub use request::WorkRequest;
 pub use work::{WorkView, step_of};
 
 /// UID of an upgrade.

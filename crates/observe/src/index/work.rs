@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use api::names::{
-    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_RELEASE_IMAGE, ANNOTATION_REVISION,
-    ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE,
-    ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
+    ANNOTATION_ACCEPTED_RISKS, ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_RELEASE_IMAGE,
+    ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH,
+    ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
 };
 use api::text::visible;
 use api::time::{parse_rfc3339, to_chrono};
@@ -15,6 +15,7 @@ use clusterversion::Target;
 use rollout::{Attempt, MAX_RETRY_BYTES, Reason, StepStatus, Work};
 
 use super::intern::Pool;
+use super::request::WorkRequest;
 use crate::feedback;
 
 /// Largest difference between the hub's and a leader's clock at which the recorded start of a step is
@@ -42,8 +43,8 @@ pub struct WorkView {
     pub unreadable: Option<Arc<str>>,
     /// The part that the planner sees.
     pub work: Arc<Work>,
-    /// The release image that a platform work requests because its cluster reported it for the version; otherwise empty.
-    pub release_image: Arc<str>,
+    /// How a platform work asks its cluster for the version.
+    pub request: WorkRequest,
     /// Version that the cluster runs, if the feedback contains it; otherwise empty.
     pub cluster_version: Arc<str>,
     /// The object carries a deletion time.
@@ -71,6 +72,8 @@ const MAX_HASH_BYTES: usize = 64;
 /// Longest target version and image, in bytes.
 const MAX_VERSION_BYTES: usize = 128;
 const MAX_IMAGE_BYTES: usize = 1024;
+/// Longest list of accepted risks, in bytes: as many and as long as a spec may have.
+const MAX_RISKS_BYTES: usize = 64 * 257;
 
 /// What is wrong with the annotations of a work that carries our label, if anything. The agent of a cluster
 /// can change them.
@@ -97,6 +100,10 @@ fn unreadable_annotation<'a>(note: &impl Fn(&str) -> &'a str) -> Option<Arc<str>
         (
             ANNOTATION_RELEASE_IMAGE,
             is_short(note(ANNOTATION_RELEASE_IMAGE), MAX_IMAGE_BYTES),
+        ),
+        (
+            ANNOTATION_ACCEPTED_RISKS,
+            is_short(note(ANNOTATION_ACCEPTED_RISKS), MAX_RISKS_BYTES),
         ),
     ];
     let (key, _) = checks.into_iter().find(|(_, fine)| !fine)?;
@@ -139,7 +146,7 @@ impl WorkView {
             version: attempt(ANNOTATION_TARGET_VERSION),
             image: attempt(ANNOTATION_TARGET_IMAGE),
         };
-        let release_image = pool.share(attempt(ANNOTATION_RELEASE_IMAGE));
+        let request = WorkRequest::noted(|key| pool.share(attempt(key)));
         let feedback = feedback::read(object, step, &target, now);
         let cause = feedback.cause.as_ref();
         let work = Arc::new(Work {
@@ -180,7 +187,7 @@ impl WorkView {
             step,
             unreadable,
             work,
-            release_image,
+            request,
             cluster_version: pool.share(&visible(feedback.version.as_deref().unwrap_or_default())),
             dying: meta.deletion_timestamp.is_some(),
             deletion_requested: false,
@@ -250,7 +257,7 @@ impl WorkView {
             || self.uid != other.uid
             || self.upgrade != other.upgrade
             || self.owner != other.owner
-            || self.release_image != other.release_image
+            || self.request != other.request
             || self.cluster_version != other.cluster_version
             || self.unconfirmed != other.unconfirmed
             || self.is_left_over != other.is_left_over

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use api::ManagedClustersUpgradeSpec;
 use api::names::{self, Step};
 use chrono::{DateTime, Utc};
+pub use observe::index::WorkRequest;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -65,8 +66,8 @@ pub struct ClusterFacts<'a> {
     pub name: &'a str,
     /// OpenShift cluster ID. `None` omits the field, and the cluster keeps its own.
     pub cluster_id: Option<&'a str>,
-    /// The release image that this cluster reports for the version, if it must be asked for the image. `None`: that of the spec.
-    pub image: Option<&'a str>,
+    /// How the cluster is asked for the version.
+    pub request: &'a WorkRequest,
 }
 
 /// Owner and clock, which are written as labels and annotations.
@@ -104,13 +105,13 @@ pub(crate) struct Template {
 enum SpecTemplate {
     /// The same for every cluster.
     Whole(String),
-    /// Split at the positions of `"clusterID":"…",` and of the image.
+    /// Split at the positions of `"clusterID":"…",` and of `"image":"…"`.
     PerCluster {
         /// The text up to and including the brace that opens the ClusterVersion's spec.
         head: String,
         /// The text from the next key of the spec up to the image.
         before_image: String,
-        /// The image of the spec as JSON.
+        /// Key and value of the image of the spec, as JSON.
         image: String,
         /// The text after the image.
         tail: String,
@@ -170,8 +171,8 @@ impl Templates {
     /// in the spec of a ManifestWork are atomic, so upstream, channel or clusterID disappear with the old
     /// manifest if the new spec does not contain them. Annotations that the POST has written would stay if
     /// they were omitted, because create and apply are two managers even under one name. The retry token, the
-    /// start of the soak, both target annotations and the release image are therefore always present here, empty if they have no
-    /// value. A later apply under the same field manager must send this whole body again; use a merge patch
+    /// start of the soak, both target annotations, the release image and the accepted risks are therefore always present here, empty if they
+    /// have no value. A later apply under the same field manager must send this whole body again; use a merge patch
     /// to change a single annotation.
     #[must_use]
     pub fn platform_apply(&self, cluster: &ClusterFacts<'_>, stamp: &Stamp<'_>) -> Option<Vec<u8>> {
@@ -183,6 +184,7 @@ impl Templates {
             names::ANNOTATION_TARGET_VERSION,
             names::ANNOTATION_TARGET_IMAGE,
             names::ANNOTATION_RELEASE_IMAGE,
+            names::ANNOTATION_ACCEPTED_RISKS,
         ] {
             annotations.entry(key).or_insert(Cow::Borrowed(""));
         }
@@ -222,8 +224,10 @@ impl Template {
             names::ANNOTATION_STARTED_AT,
             api::time::to_rfc3339(stamp.started_at).into(),
         );
-        if let (SpecTemplate::PerCluster { .. }, Some(image)) = (&self.spec, cluster.image) {
-            all.insert(names::ANNOTATION_RELEASE_IMAGE, image.into());
+        if let (SpecTemplate::PerCluster { .. }, Some((key, value))) =
+            (&self.spec, cluster.request.annotation())
+        {
+            all.insert(key, value.into());
         }
         if !stamp.retry.is_empty() {
             all.insert(names::ANNOTATION_ATTEMPT, stamp.retry.into());
@@ -269,9 +273,14 @@ impl Template {
                     body.push(',');
                 }
                 body.push_str(before_image);
-                match cluster.image {
-                    Some(own) => body.push_str(&Value::from(own).to_string()),
-                    None => body.push_str(image),
+                match cluster.request {
+                    WorkRequest::AsPlanned => body.push_str(image),
+                    WorkRequest::Image(own) => body.push_str(&platform::image_member(own)),
+                    WorkRequest::AcceptedRisks(names) => {
+                        body.push_str(&platform::risks_member(names));
+                        body.push(',');
+                        body.push_str(image);
+                    }
                 }
                 body.push_str(tail);
             }

@@ -57,8 +57,8 @@ fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecTemplate {
         .chain(acks)
         .map(|manifest| format!(",{manifest}"))
         .collect();
-    let image = Value::from(version.image.as_str()).to_string();
-    let (before, after) = around_image(fields, &image);
+    let image = image_member(&version.image);
+    let (before, after) = fields.split_once(&image).unwrap_or((fields, ""));
     SpecTemplate::PerCluster {
         head,
         before_image: before.to_owned(),
@@ -67,12 +67,15 @@ fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecTemplate {
     }
 }
 
-/// The text before and after the value of the only key `image`.
-fn around_image<'a>(fields: &'a str, image: &str) -> (&'a str, &'a str) {
-    const KEY: &str = r#""image":"#;
-    let at = fields.find(KEY).map_or(fields.len(), |at| at + KEY.len());
-    let (before, rest) = fields.split_at(at);
-    (before, rest.strip_prefix(image).unwrap_or(rest))
+/// The key `image` with its value, as JSON.
+pub(super) fn image_member(image: &str) -> String {
+    format!(r#""image":{}"#, Value::from(image))
+}
+
+/// The key `acceptRisks` with these names, as JSON.
+pub(super) fn risks_member(names: &str) -> String {
+    let risks: Vec<Value> = names.split(' ').map(|name| json!({ "name": name })).collect();
+    format!(r#""acceptRisks":{}"#, Value::Array(risks))
 }
 
 /// The ClusterVersion's spec without clusterID. All leaves of `desiredUpdate` are always written. If one were

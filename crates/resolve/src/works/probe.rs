@@ -38,7 +38,10 @@ impl ProbeTemplate {
     #[must_use]
     pub fn workers(rbac: SpokeRbac) -> Self {
         let readings = [cluster_version(Vec::new(), Vec::new()), worker_pools()];
-        Self::of(work(&readings, role(rbac, false, true)))
+        Self::of(work(
+            &readings,
+            role(rbac, false, &["clusterversions", "clusteroperators"]),
+        ))
     }
 
     fn of(spec: Value) -> Self {
@@ -117,7 +120,15 @@ fn spec(target: &ClusterVersionSpec, set_channel: bool, with_pools: bool, rbac: 
     if with_pools {
         readings.push(worker_pools());
     }
-    work(&readings, role(rbac, set_channel, with_pools))
+    let mut read = vec!["clusterversions"];
+    if with_pools {
+        read.push("clusteroperators");
+    }
+    if !target.accept_risks.is_empty() {
+        readings.push(feature_gate());
+        read.push("featuregates");
+    }
+    work(&readings, role(rbac, set_channel, &read))
 }
 
 fn work(readings: &[Reading], role: Option<Value>) -> Value {
@@ -190,6 +201,22 @@ fn worker_pools() -> Reading {
     }
 }
 
+/// The object that tells whether the cluster accepts risks by name.
+fn feature_gate() -> Reading {
+    Reading {
+        group: "config.openshift.io",
+        resource: "featuregates",
+        namespace: "",
+        name: "cluster",
+        manifest: json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"},
+        }),
+        strategy: read_only(),
+        paths: Vec::new(),
+        rules: vec![recipe::accept_rule()],
+    }
+}
+
 impl Reading {
     fn identifier(&self) -> Value {
         json!({ "group": self.group, "resource": self.resource, "namespace": self.namespace, "name": self.name })
@@ -223,25 +250,17 @@ impl Reading {
     }
 }
 
-/// The right to read a ClusterVersion, and to change it if the channel is set, which an agent does not have by itself. It goes with
-/// the probe; the platform work brings more.
-fn role(rbac: SpokeRbac, set_channel: bool, with_pools: bool) -> Option<Value> {
-    let mut verbs = vec!["get", "list", "watch"];
-    if set_channel {
-        verbs.push("patch");
-    }
-    let mut rules = vec![json!({
-        "apiGroups": ["config.openshift.io"],
-        "resources": ["clusterversions"],
-        "verbs": verbs,
-    })];
-    if with_pools {
-        rules.push(json!({
-            "apiGroups": ["config.openshift.io"],
-            "resources": ["clusteroperators"],
-            "verbs": ["get", "list", "watch"],
-        }));
-    }
+/// The right to read resources of OpenShift, and to change the ClusterVersion if the channel is set, which an agent does not have by
+/// itself. It goes with the probe; the platform work brings more.
+fn role(rbac: SpokeRbac, set_channel: bool, resources: &[&str]) -> Option<Value> {
+    let rule = |resource: &&str| {
+        let mut verbs = vec!["get", "list", "watch"];
+        if set_channel && *resource == "clusterversions" {
+            verbs.push("patch");
+        }
+        json!({ "apiGroups": ["config.openshift.io"], "resources": [resource], "verbs": verbs })
+    };
+    let rules: Vec<Value> = resources.iter().map(rule).collect();
     let labels = json!({ "open-cluster-management.io/aggregate-to-work": "true" });
     (rbac != SpokeRbac::None).then(|| {
         json!({

@@ -6,7 +6,7 @@ use super::*;
 const CLUSTER: ClusterFacts<'_> = ClusterFacts {
     name: "spoke1",
     cluster_id: Some("94e170c1-7a3c-4ae1-a85d-8bd904ad783f"),
-    image: None,
+    request: &WorkRequest::AsPlanned,
 };
 
 fn stamp() -> Stamp<'static> {
@@ -223,6 +223,34 @@ fn the_architecture_is_reset_where_every_cluster_knows_that_field() {
         None,
         "of an unknown release"
     );
+}
+
+#[test]
+fn a_cluster_is_asked_in_its_own_way_and_the_work_notes_it() {
+    let asked = |request: &WorkRequest| {
+        let cluster = ClusterFacts { request, ..CLUSTER };
+        let spec = seed();
+        let body = templates(&spec).body(Step::Platform, &cluster, &stamp()).unwrap();
+        let work: Value = serde_json::from_slice(&body).unwrap();
+        let update = work["spec"]["workload"]["manifests"][0]["spec"]["desiredUpdate"].clone();
+        (update, work["metadata"]["annotations"].clone())
+    };
+    let (update, notes) = asked(&WorkRequest::Image("quay.io/x@sha256:bb".into()));
+    assert_eq!(
+        update,
+        json!({ "force": false, "image": "quay.io/x@sha256:bb", "version": "4.12.0" })
+    );
+    assert_eq!(notes[names::ANNOTATION_RELEASE_IMAGE], "quay.io/x@sha256:bb");
+    assert_eq!(notes.get(names::ANNOTATION_ACCEPTED_RISKS), None);
+
+    let (update, notes) = asked(&WorkRequest::AcceptedRisks("Leak Slow\"Disk".into()));
+    let risks = json!([{ "name": "Leak" }, { "name": "Slow\"Disk" }]);
+    assert_eq!(
+        update,
+        json!({ "acceptRisks": risks, "force": false, "image": "", "version": "4.12.0" })
+    );
+    assert_eq!(notes[names::ANNOTATION_ACCEPTED_RISKS], "Leak Slow\"Disk");
+    assert_eq!(notes.get(names::ANNOTATION_RELEASE_IMAGE), None);
 }
 
 #[test]

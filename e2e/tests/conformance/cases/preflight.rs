@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clusterversion::preflight::pools::pools_rule;
-use clusterversion::preflight::recipe::{Rule, acks_rule, gates_rule, history_rule, offer_rule};
+use clusterversion::preflight::recipe::{Rule, accept_rule, acks_rule, gates_rule, history_rule, offer_rule};
 use clusterversion::types::read_documents;
 use repository::data;
 use serde_json::{Value, json};
@@ -18,7 +18,12 @@ const TARGET: &str = "4.20.4";
 /// # Errors
 /// The recorded objects cannot be read.
 pub fn all() -> Result<Vec<Case>> {
-    let mut cases = vec![gates(), pools()];
+    let mut cases = vec![
+        gates(),
+        pools(),
+        feature_gates("preflight-feature-gates", true),
+        feature_gates("preflight-no-feature-gates", false),
+    ];
     cases.extend(offers(
         &data::sample("clusterversions").join("completed.yaml"),
         "preflight-offers",
@@ -111,6 +116,26 @@ fn pools() -> Case {
     let read = reading(
         strategy(name, &json!({"type": "ReadOnly"})),
         &[rule(0, &pools_rule())],
+    );
+    Case::new(name, vec![Work(work(&[named(name)], &[read]))]).on(vec![told(name, &status)])
+}
+
+/// The feature gates of a cluster, which are told for each version that it has come through.
+fn feature_gates(name: &'static str, has_some: bool) -> Case {
+    let gates = |version: &str, enabled: &[&str]| {
+        let enabled: Vec<Value> = enabled.iter().map(|gate| json!({"name": gate})).collect();
+        json!({"version": version, "enabled": enabled, "disabled": [{"name": "Other"}]})
+    };
+    let all = json!({"featureGates": [
+        gates("4.22.4", &["Another", "ClusterUpdateAcceptRisks"]),
+        gates("4.22.3", &[]),
+        gates("4.22.2", &["ClusterUpdateAcceptRisks"]),
+        {"version": "4.22.1"},
+    ]});
+    let status = if has_some { all } else { json!({}) };
+    let read = reading(
+        strategy(name, &json!({"type": "ReadOnly"})),
+        &[rule(0, &accept_rule())],
     );
     Case::new(name, vec![Work(work(&[named(name)], &[read]))]).on(vec![told(name, &status)])
 }

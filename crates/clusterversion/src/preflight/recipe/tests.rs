@@ -171,3 +171,19 @@ fn what_is_no_history_is_not_known() {
     let backwards = "history/1\n4.19.3 2026-03-01T11:00:00Z 2026-03-01T10:00:00Z\n4.19.2 2026-03-01T10:00:00Z 2026-03-01T11:00:00Z";
     assert_eq!(read_history(backwards).unwrap(), []);
 }
+
+#[test]
+fn feature_gates_are_those_of_the_version_that_the_cluster_runs() {
+    let message = "accept/1\nversion 4.22.4\nversion 4.22.2";
+    for (version, expected) in [
+        ("4.22.4", true),
+        ("4.22.3", false),
+        ("4.22.2", true),
+        ("4.22", false),
+        ("", false),
+    ] {
+        assert_eq!(read_accept(message, version), Ok(expected), "{version}");
+    }
+    assert_eq!(read_accept("accept/1", "4.22.4"), Ok(false));
+    assert!(read_accept("version 4.22.4", "4.22.4").is_err());
+}

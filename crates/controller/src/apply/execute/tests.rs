@@ -5,6 +5,7 @@ use chrono::TimeDelta;
 use http::Response;
 use http_body_util::BodyExt;
 use kube::client::Body;
+use observe::index::WorkRequest;
 use resolve::spec::{self, ResolvedSpec};
 use resolve::works::WorkFlags;
 use rollout::Attempt;
@@ -95,7 +96,7 @@ fn params() -> WorkParams {
         violations: None,
         owner: Arc::from("ns/mcu"),
         cluster_id: None,
-        image: None,
+        request: WorkRequest::AsPlanned,
         attempt: Attempt {
             revision: Arc::from("r1"),
             retry: Arc::from(""),

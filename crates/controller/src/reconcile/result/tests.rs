@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use observe::index::Change;
+use observe::index::{Change, WorkRequest};
 use observe::writes::Forbidden;
 use resolve::works::WorkFlags;
 use rollout::Phase;
@@ -51,7 +51,7 @@ fn create(context: &Context) -> Write {
             violations: None,
             owner: Arc::from("ns/u1"),
             cluster_id: None,
-            image: None,
+            request: WorkRequest::AsPlanned,
             attempt: rollout::Attempt {
                 revision: Arc::from("r1"),
                 retry: Arc::from(""),

@@ -4,6 +4,8 @@ use api::preflight::PreflightSummary;
 use observe::testing::{answered, status_of_probe};
 
 use super::*;
+use observe::index::WorkRequest;
+
 use crate::graphs::{self, Graphs};
 
 /// Answers like a cluster at 4.20.3 to which 4.20.4 is recommended.
@@ -145,11 +147,11 @@ async fn a_cluster_that_is_recommended_a_version_with_risks_is_asked_for_its_ima
     status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
     hub.answers("c2", status);
     let jobs = hub.reconcile();
-    let image = jobs.iter().find_map(|job| match &job.write {
-        Write::Create { cluster, params, .. } if &**cluster == "c2" => params.image.clone(),
+    let request = jobs.iter().find_map(|job| match &job.write {
+        Write::Create { cluster, params, .. } if &**cluster == "c2" => Some(params.request.clone()),
         _ => None,
     });
-    assert_eq!(image.as_deref(), Some("quay.io/r@sha256:b"));
+    assert_eq!(request, Some(WorkRequest::Image("quay.io/r@sha256:b".into())));
 }
 
 #[tokio::test]

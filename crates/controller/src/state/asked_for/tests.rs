@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use api::names::Step;
 use chrono::TimeDelta;
+use observe::index::WorkRequest;
 use resolve::spec::resolve_spec;
 use resolve::works::WorkFlags;
 use rollout::Attempt;
@@ -23,7 +24,7 @@ fn queued(context: &Context) -> WriteJob {
             violations: entry.spec.as_ref().err().cloned(),
             owner: Arc::from("ns/u1"),
             cluster_id: None,
-            image: None,
+            request: WorkRequest::AsPlanned,
             attempt: Attempt {
                 revision: Arc::from("r1"),
                 retry: Arc::from(""),

@@ -3,7 +3,7 @@ use rollout::testing::{at, record};
 use serde_json::json;
 
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step, WorkKind};
-use observe::index::Change;
+use observe::index::{Change, WorkRequest};
 use serde_json::Value;
 
 use super::*;
@@ -259,7 +259,7 @@ fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
     let facts = resolve::works::ClusterFacts {
         name: "c1",
         cluster_id: None,
-        image: None,
+        request: &WorkRequest::AsPlanned,
     };
     let stamp = resolve::works::Stamp {
         mcu_uid: "u1",

@@ -73,6 +73,29 @@ fn risks_are_told_with_whether_they_apply() {
 }
 
 #[test]
+fn a_cluster_accepts_risks_by_name_if_its_feature_gate_says_so_of_its_version() {
+    assert!(facts(|_| {}).accepts_risks.is_err(), "it was not asked");
+    let told = |applied: &str, message: &str| {
+        let gate = json!({
+            "resourceMeta": {"group": "config.openshift.io", "kind": "FeatureGate", "resource": "featuregates", "name": "cluster"},
+            "conditions": [
+                {"type": "Applied", "status": applied, "message": "featuregates \"cluster\" is forbidden"},
+                {"type": "Available", "status": "True"},
+                {"type": "UpgradeAcceptRisks", "status": "True", "message": message},
+            ],
+        });
+        let add = |status: &mut Value| {
+            let manifests = status["resourceStatus"]["manifests"].as_array_mut();
+            manifests.unwrap().push(gate);
+        };
+        facts(add).accepts_risks
+    };
+    assert_eq!(told("True", "accept/1\nversion 4.20.3"), Ok(true));
+    assert_eq!(told("True", "accept/1\nversion 4.20.2"), Ok(false));
+    assert!(matches!(told("False", ""), Err(Missing::Forbidden(_))));
+}
+
+#[test]
 fn nothing_is_known_before_the_agent_has_reported_on_this_work() {
     let pending = [PreflightReason::PreflightPending];
     let work = json!({"metadata": {"name": "w", "namespace": "c1", "generation": 1}});

@@ -1,6 +1,7 @@
 //! Clusters that are asked again just before they start.
 
 use super::*;
+use crate::index::WorkRequest;
 
 /// A cluster with one risk that applies and that the author accepts, so that it must be asked by image.
 fn accepted() -> World {
@@ -47,7 +48,8 @@ fn a_request_by_image_follows_from_answers_of_the_last_minutes_only() {
     world.tells_at("p2", 402);
     assert_eq!(world.due(410), Vec::<String>::new(), "it has answered");
     assert_eq!(world.says("a", 410), Preflight::Ready);
-    assert_eq!(world.preflights.image("a"), Some("quay.io/r@sha256:a"));
+    let asked = world.preflights.request("a");
+    assert_eq!(asked, WorkRequest::Image("quay.io/r@sha256:a".into()));
 }
 
 #[test]

@@ -115,3 +115,32 @@ fn an_update_that_names_no_version_is_asked_for_no_gates() {
     assert!(configs[0].get("conditionRules").is_some());
     assert!(configs[1].get("conditionRules").is_none());
 }
+
+#[test]
+fn the_feature_gate_is_read_only_where_risks_are_accepted() {
+    let probe = |risks: &[&str]| {
+        let target = ClusterVersionSpec {
+            version: "4.22.4".to_owned(),
+            accept_risks: risks
+                .iter()
+                .map(|name| api::preflight::AcceptedRisk {
+                    name: (*name).to_owned(),
+                    reason: "known".to_owned(),
+                })
+                .collect(),
+            ..ClusterVersionSpec::default()
+        };
+        ProbeTemplate::new(&target, false, false, SpokeRbac::Aggregate)
+    };
+    assert_eq!(probe(&[]).hash(), template("4.22.4").hash());
+    let other = probe(&["Leak"]);
+    assert_eq!(
+        other.hash(),
+        probe(&["Slow"]).hash(),
+        "all names are asked the same"
+    );
+    let work: Value = serde_json::from_slice(&other.body("edge-1", "uid-1", "team/spring")).unwrap();
+    let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap();
+    assert_eq!(manifests[3]["kind"], "FeatureGate");
+    assert_eq!(manifests[4]["rules"][1]["resources"], json!(["featuregates"]));
+}
