@@ -105,6 +105,7 @@ pub async fn openshift_crds(features: FeatureSet) -> Result<Vec<Value>> {
     let files = [
         format!("{config}/0000_00_cluster-version-operator_01_clusterversions-{set}.crd.yaml"),
         format!("{config}/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml"),
+        format!("{config}/0000_10_config-operator_01_featuregates.crd.yaml"),
         format!("{machines}/0000_80_machine-config_01_machineconfigpools-{set}.crd.yaml"),
     ];
     read(OPENSHIFT, &files).await

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
+use clusterversion::Era;
+use cvo_model::era::Behavior as _;
 use kube::api::{Api, DynamicObject};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
@@ -71,6 +73,7 @@ pub async fn install(writer: &mut StatusWriter, setup: &Setup, seed: u64) -> Res
     for resource in [
         kinds::cluster_version(),
         kinds::cluster_operator(),
+        kinds::feature_gate(),
         kinds::machine_config_pool(),
     ] {
         wait_served(writer, &resource).await?;
@@ -117,6 +120,9 @@ pub async fn install(writer: &mut StatusWriter, setup: &Setup, seed: u64) -> Res
     for object in [admin_gates(&setup.admin_gates), admin_acks()] {
         create(writer, &kinds::config_map(), &object).await?;
     }
+    let knows_accept_risks = knows_accept_risks(writer).await?;
+    let (gate, status) = feature_gate(&setup.version, knows_accept_risks);
+    make(writer, &kinds::feature_gate(), &gate, Some(status)).await?;
     let (object, status) = cluster_version(setup, seed, now);
     make(writer, &kinds::cluster_version(), &object, Some(status)).await?;
     let version = read(writer, &kinds::cluster_version(), "", "version").await?;
@@ -125,7 +131,7 @@ pub async fn install(writer: &mut StatusWriter, setup: &Setup, seed: u64) -> Res
     Ok(Installed {
         at,
         has_olm,
-        knows_accept_risks: knows_accept_risks(writer).await?,
+        knows_accept_risks,
     })
 }
 
@@ -140,10 +146,27 @@ async fn is_missing(writer: &StatusWriter, resource: &ApiResource, name: &str) -
     }
 }
 
+/// The feature gates of the installed version. Those of later versions are not told.
+fn feature_gate(version: &str, has_accept_risks: bool) -> (Value, Value) {
+    let is_enabled = has_accept_risks && Era::of(version).knows_accept_risks();
+    let gate = json!([{ "name": "ClusterUpdateAcceptRisks" }]);
+    let (enabled, disabled) = if is_enabled {
+        (gate, json!([]))
+    } else {
+        (json!([]), gate)
+    };
+    let object = json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"}, "spec": {},
+    });
+    let of_version = json!({ "version": version, "enabled": enabled, "disabled": disabled });
+    (object, json!({ "featureGates": [of_version] }))
+}
+
 /// Deletes what an earlier cluster left on this API server. A new cluster would mistake its machines for its own.
 async fn clear(writer: &StatusWriter) -> Result<(), InstallError> {
     for resource in [
         kinds::cluster_operator(),
+        kinds::feature_gate(),
         kinds::machine_config_pool(),
         kinds::node(),
     ] {

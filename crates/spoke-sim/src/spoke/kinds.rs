@@ -14,6 +14,12 @@ pub fn cluster_operator() -> ApiResource {
     resource("config.openshift.io", "v1", "ClusterOperator", "clusteroperators")
 }
 
+/// `config.openshift.io/v1` `FeatureGate`.
+#[must_use]
+pub fn feature_gate() -> ApiResource {
+    resource("config.openshift.io", "v1", "FeatureGate", "featuregates")
+}
+
 /// `machineconfiguration.openshift.io/v1` `MachineConfigPool`.
 #[must_use]
 pub fn machine_config_pool() -> ApiResource {
