@@ -66,11 +66,11 @@ pub async fn deploy(hub: &Hub) -> Result<()> {
     apply::apply_yaml(hub.client(), AGENTS_ROLE).await
 }
 
-/// Starts the controller under a process name and waits until it is ready; returns its process id.
+/// Starts the controller with further flags under a process name, and waits until it is ready; returns its process id.
 ///
 /// # Errors
 /// It is not ready within a minute; the message ends with its log.
-pub async fn controller(hub: &Hub, programs: &Programs, name: &str) -> Result<u32> {
+pub async fn controller(hub: &Hub, programs: &Programs, name: &str, flags: &[&str]) -> Result<u32> {
     let kubeconfig = hub.dir().join("controller.kubeconfig");
     hub.service_account_kubeconfig(CONTROLLER_NAMESPACE, CONTROLLER_ACCOUNT)
         .await?
@@ -78,6 +78,7 @@ pub async fn controller(hub: &Hub, programs: &Programs, name: &str) -> Result<u3
     let address = free_address()?;
     let spec = ProcessSpec::new(name, &programs.path(CONTROLLER))
         .args(["--leader-elect=true".to_owned(), format!("--listen={address}")])
+        .args(flags.iter().copied())
         .env("KUBECONFIG", &kubeconfig)
         .env("POD_NAMESPACE", CONTROLLER_NAMESPACE);
     let pid = hub.spawn(&spec)?;

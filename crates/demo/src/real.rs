@@ -111,7 +111,7 @@ async fn prepare(
     narrator.say(&fixtures.introduction());
     placement::wait_decided(hub.client(), NAMESPACE, PLACEMENT, fixtures.len(), PART_TIMEOUT).await?;
     narrator.say(&format!("Placement {PLACEMENT} has decided for all of them"));
-    testbed::controller(&hub, programs, CONTROLLER).await?;
+    testbed::controller(&hub, programs, CONTROLLER, &[]).await?;
     narrator.say("mcu-controller is ready, with the ServiceAccount of deploy/");
     Ok(hub)
 }

@@ -56,6 +56,9 @@ impl Cluster {
                 "cluster-bootstrap",
                 now,
             );
+            if !installation.updates.is_empty() {
+                cvo::create_maps(&mut store, now);
+            }
         }
         Self {
             name: name.into(),
@@ -64,7 +67,7 @@ impl Cluster {
             faults: Faults::default(),
             applied: BTreeMap::new(),
             asked: None,
-            platform: Platform::default(),
+            platform: Platform::offering(installation.map_or(&[], |installation| &installation.updates)),
             rng,
         }
     }

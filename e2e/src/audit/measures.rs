@@ -85,10 +85,16 @@ pub fn creations<'a>(requests: &'a [Request], user: &str) -> Vec<&'a Request> {
                 && request.verb == "create"
                 && request.resource == WORKS
                 && request.code == 201
+                && !is_probe(request)
         })
         .collect();
     found.sort_by_key(|request| request.answered);
     found
+}
+
+/// True for a request about a probe, which asks a cluster and is no step of its upgrade.
+fn is_probe(request: &Request) -> bool {
+    request.name == api::names::probe_name(&request.namespace)
 }
 
 /// Creations per second, from the arrival of the first to the answer of the last.
@@ -110,9 +116,9 @@ pub fn create_rate(creations: &[&Request]) -> f64 {
 #[must_use]
 pub fn reactions(requests: &[Request], slots: usize) -> Vec<Duration> {
     let mut deleted: HashMap<(&str, &str), DateTime<Utc>> = HashMap::new();
-    for request in
-        by_controller(requests).filter(|request| request.verb == "delete" && request.resource == WORKS)
-    {
+    let is_end =
+        |request: &&Request| request.verb == "delete" && request.resource == WORKS && !is_probe(request);
+    for request in by_controller(requests).filter(is_end) {
         deleted
             .entry((&request.namespace, &request.name))
             .or_insert(request.received);

@@ -7,6 +7,7 @@ use testenv::{ClusterSpec, FleetSpec};
 
 /// The release of the day.
 pub const TARGET: &str = "4.17.9";
+const CHANNEL: &str = "stable-4.17";
 /// Installed versions: a minor update, as most are here, and a patch.
 const MINOR: &str = "4.16.20";
 const PATCH: &str = "4.17.1";
@@ -22,6 +23,8 @@ pub const UPDATE_MINUTES: u32 = 60;
 pub const TIMEOUT_MINUTES: u32 = 180;
 /// Real minutes that an upgraded cluster is watched.
 const SOAK_MINUTES: u32 = 30;
+/// Real minutes after which a cluster that does not answer counts as blocked.
+const ANSWER_MINUTES: u32 = 10;
 /// Real minutes between the report of a cause and its fix, for causes that an administrator can fix.
 pub const FIX_MINUTES: u32 = 20;
 
@@ -32,6 +35,8 @@ pub enum Expect {
     Complete,
     /// Told with this cause, then fixed as an administrator would, then complete.
     CompleteAfter(&'static str),
+    /// Not started, and told with this reason.
+    Blocked(&'static str),
     /// Failed, with this reason and all of these texts in the message.
     Failed(&'static str, &'static [&'static str]),
 }
@@ -49,6 +54,8 @@ pub struct Case {
     minor: bool,
     /// How it must end.
     pub expect: Expect,
+    /// The reason by which a cluster tells of it before it is asked for the update, if it knows.
+    pub told: Option<&'static str>,
 }
 
 const fn case(name: &'static str, share: u64, faults: &'static str, expect: Expect) -> Case {
@@ -58,7 +65,14 @@ const fn case(name: &'static str, share: u64, faults: &'static str, expect: Expe
         faults,
         minor: false,
         expect,
+        told: None,
     }
+}
+
+/// The same, of which clusters tell before they are asked for the update.
+const fn told(mut case: Case, reason: &'static str) -> Case {
+    case.told = Some(reason);
+    case
 }
 
 const fn of_minor(mut case: Case) -> Case {
@@ -89,48 +103,72 @@ pub const CASES: [Case; 22] = [
     case("degraded-40m", 50, "degraded=etcd,40m", Expect::Complete),
     case("agent-flaps", 30, "flapping={10m}", Expect::Complete),
     case("early-feedback", 10, "lying=early", Expect::Complete),
-    of_minor(case(
-        "gate-acknowledged",
-        40,
-        GATE,
-        Expect::CompleteAfter("ReleaseNotAccepted"),
-    )),
-    case("agent-back", 20, "offline", Expect::CompleteAfter("AgentSilent")),
-    of_minor(case(
-        "gate",
-        30,
-        GATE,
-        timeout(&["ReleaseNotAccepted", "AdminAckRequired"]),
-    )),
-    of_minor(case(
-        "operator-refuses",
-        10,
-        "refusing",
-        timeout(&["ReleaseNotAccepted", "IncompatibleOperatorsInstalled"]),
-    )),
-    case(
-        "risk",
-        20,
-        "risk=SlowReboots: Machines with this disk may take hours to come back.",
-        timeout(&["InvalidUpdate", NOT_OFFERED]),
+    told(
+        of_minor(case(
+            "gate-acknowledged",
+            40,
+            GATE,
+            Expect::CompleteAfter("ReleaseNotAccepted"),
+        )),
+        "AdminAckRequired",
     ),
-    case(
-        "unknown-version",
-        15,
-        "unoffered",
-        timeout(&["InvalidUpdate", NOT_OFFERED]),
+    told(
+        case("agent-back", 20, "offline", Expect::CompleteAfter("AgentSilent")),
+        "PreflightUnknown",
     ),
-    case(
-        "wrong-channel",
-        15,
-        "not-in-channel",
-        timeout(&["InvalidUpdate", NOT_OFFERED, "VersionNotFound"]),
+    told(
+        of_minor(case(
+            "gate",
+            30,
+            GATE,
+            timeout(&["ReleaseNotAccepted", "AdminAckRequired"]),
+        )),
+        "AdminAckRequired",
     ),
-    case(
-        "update-service-away",
-        15,
-        "update-service-outage",
-        timeout(&["InvalidUpdate", NOT_OFFERED, "RemoteFailed"]),
+    told(
+        of_minor(case(
+            "operator-refuses",
+            10,
+            "refusing",
+            timeout(&["ReleaseNotAccepted", "IncompatibleOperatorsInstalled"]),
+        )),
+        "NotUpgradeable",
+    ),
+    told(
+        case(
+            "risk",
+            20,
+            "risk=SlowReboots: Machines with this disk may take hours to come back.",
+            timeout(&["InvalidUpdate", NOT_OFFERED]),
+        ),
+        "RiskNotAccepted",
+    ),
+    told(
+        case(
+            "unknown-version",
+            15,
+            "unoffered",
+            timeout(&["InvalidUpdate", NOT_OFFERED]),
+        ),
+        "NotOffered",
+    ),
+    told(
+        case(
+            "wrong-channel",
+            15,
+            "not-in-channel",
+            timeout(&["InvalidUpdate", NOT_OFFERED, "VersionNotFound"]),
+        ),
+        "NotOffered",
+    ),
+    told(
+        case(
+            "update-service-away",
+            15,
+            "update-service-outage",
+            timeout(&["InvalidUpdate", NOT_OFFERED, "RemoteFailed"]),
+        ),
+        "NotOffered",
     ),
     case(
         "unverified",
@@ -156,13 +194,19 @@ pub const CASES: [Case; 22] = [
         "unavailable=ingress,for-ever",
         timeout(&["Failing", "Cluster operator ingress is not available"]),
     ),
-    case(
-        "forbidden",
-        10,
-        "forbidden=always",
-        timeout(&["NotApplied", "forbidden"]),
+    told(
+        case(
+            "forbidden",
+            10,
+            "forbidden=always",
+            timeout(&["NotApplied", "forbidden"]),
+        ),
+        "PreflightForbidden",
     ),
-    case("agent-offline", 15, "offline", timeout(&["AgentSilent"])),
+    told(
+        case("agent-offline", 15, "offline", timeout(&["AgentSilent"])),
+        "PreflightUnknown",
+    ),
     case("stale-feedback", 5, "lying=stale", timeout(&["NotStarted"])),
     case(
         "health-check-fails",
@@ -171,6 +215,18 @@ pub const CASES: [Case; 22] = [
         Expect::Failed("PostActionFailed", &["Job default/health-check failed"]),
     ),
 ];
+
+impl Case {
+    /// How it must end on a day on which clusters are asked first.
+    #[must_use]
+    pub const fn expected(&self, asked: bool) -> Expect {
+        match (self.told, self.expect) {
+            (Some(reason), Expect::CompleteAfter(_)) if asked => Expect::CompleteAfter(reason),
+            (Some(reason), _) if asked => Expect::Blocked(reason),
+            (_, expect) => expect,
+        }
+    }
+}
 
 /// The day's fleet.
 #[derive(Clone, Debug)]
@@ -242,9 +298,10 @@ fn seconds(minutes: u32, factor: u32) -> String {
     format!("{}s", wall_millis(minutes, factor).div_ceil(1000).max(1))
 }
 
-/// The simulator's scenario, as YAML; time runs `factor` times faster.
+/// The simulator's scenario, as YAML; time runs `factor` times faster. `asked`: clusters say what they offer before they are asked for
+/// it, in the channel of the upgrade.
 #[must_use]
-pub fn scenario(factor: u32) -> String {
+pub fn scenario(factor: u32, asked: bool) -> String {
     let rules: Vec<Value> = CASES
         .iter()
         .map(|case| {
@@ -253,16 +310,21 @@ pub fn scenario(factor: u32) -> String {
             json!({"match": {"labels": {CASE: case.name}}, "fault": faults})
         })
         .collect();
+    let mut scenario = json!({"version": MINOR, "rules": rules});
+    if asked {
+        scenario["updates"] = json!([TARGET]);
+        scenario["channel"] = json!(CHANNEL);
+    }
     // JSON is YAML.
-    json!({"version": MINOR, "rules": rules}).to_string()
+    scenario.to_string()
 }
 
 /// Spec of the upgrade: what an administrator would write for a day, with all times divided by `factor`.
 #[must_use]
-pub fn spec(set: &str, slots: usize, factor: u32) -> Value {
-    json!({
+pub fn spec(set: &str, slots: usize, factor: u32, asked: bool) -> Value {
+    let mut spec = json!({
         "clusterSelector": {"clusterSets": [set]},
-        "clusterVersion": {"channel": "stable-4.17", "version": TARGET},
+        "clusterVersion": {"channel": CHANNEL, "version": TARGET},
         "upgradeStrategy": {
             "canaryClusters": {"clusterSelector": {"matchLabels": {CANARY: "true"}}},
             "maxConcurrency": slots,
@@ -270,7 +332,11 @@ pub fn spec(set: &str, slots: usize, factor: u32) -> Value {
             "minSuccessTime": seconds(SOAK_MINUTES, factor),
         },
         "postUpgradeAction": {"manifestWork": {"workload": {"manifests": [health_check()]}}},
-    })
+    });
+    if asked {
+        spec["preflight"] = json!({"mode": "Require", "timeout": seconds(ANSWER_MINUTES, factor)});
+    }
+    spec
 }
 
 fn health_check() -> Value {
@@ -293,7 +359,7 @@ mod tests {
 
     #[test]
     fn the_simulator_understands_every_case_and_the_shares_make_a_thousand() {
-        let scenario: spoke_sim::Scenario = scenario(180).parse().unwrap();
+        let scenario: spoke_sim::Scenario = scenario(180, false).parse().unwrap();
         assert_eq!(scenario.rules.len(), CASES.len());
         assert_eq!(CASES.iter().map(|case| case.share).sum::<u64>(), 1000);
     }
@@ -320,6 +386,6 @@ mod tests {
     fn times_are_divided_and_never_zero() {
         assert_eq!(seconds(180, 180), "60s");
         assert_eq!(seconds(30, 100_000), "1s");
-        assert!(scenario(180).contains("flapping=3333ms"));
+        assert!(scenario(180, true).contains("flapping=3333ms"));
     }
 }

@@ -1,12 +1,13 @@
 //! `bench day`: a day of a fleet, with everything that goes wrong on one, upgraded by the unchanged controller.
 //!
-//! This file has the run and its report. Simulated time runs faster than real time, and the times of the spec are divided by
+//! The day is played twice: once as it is, and once with `spec.preflight`, so that clusters which would refuse never start. This file has the
+//! run and its report. Simulated time runs faster than real time, and the times of the spec are divided by
 //! the same factor. The bench judges how each cluster ends, not how fast.
 
 mod fixtures;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -23,7 +24,7 @@ use testenv::{Controllers, Hub, fleet};
 use self::fixtures::{Expect, Fixtures};
 use self::verdict::{Mismatch, Tally};
 use crate::fleet::test_bed::{note, warm};
-use crate::thresholds::show;
+use crate::thresholds::{Side, Threshold, show};
 
 const NAMESPACE: &str = "day";
 const SET: &str = "fleet";
@@ -33,6 +34,8 @@ const CONTROLLER: &str = "mcu-controller";
 const AGENT_WRITES: usize = 16;
 const POLL: Duration = Duration::from_millis(500);
 const PROGRESS: Duration = Duration::from_secs(15);
+/// Flags of a controller that asks clusters before they start.
+const ASKING: [&str; 2] = ["--agents-support-read-only", "--preflight-rate=1000"];
 
 /// What to run.
 #[derive(Clone, Debug, Args)]
@@ -68,12 +71,21 @@ struct Report {
     slots: usize,
     factor: u32,
     seed: u64,
+    /// Whether clusters are asked before they start.
+    asked: bool,
     /// From the creation of the upgrade to the last cluster's end, on the wall's clock.
     seconds: f64,
     /// The same in simulated hours.
     simulated_hours: f64,
     complete: usize,
     failed: usize,
+    blocked: usize,
+    /// Clusters that held a slot for a cause of which they could have told before.
+    held_in_vain: usize,
+    /// Simulated hours until each cluster that does not start was told with its cause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    told_hours: Option<f64>,
+    thresholds: Vec<Threshold>,
     /// Failed clusters by cause. The cause of a timeout is what the cluster waited for.
     causes: BTreeMap<String, usize>,
     cases: Vec<Tally>,
@@ -86,12 +98,16 @@ struct Report {
 /// # Errors
 /// The hub, the controller or the agents do not work, or the day does not end.
 pub async fn run(args: &DayArgs) -> Result<bool> {
-    let report = upgrade(args).await?;
-    show(&report, args.json, print)?;
-    Ok(report.met)
+    let mut met = true;
+    for asked in [false, true] {
+        let report = upgrade(args, asked).await?;
+        show(&report, args.json, print)?;
+        met &= report.met;
+    }
+    Ok(met)
 }
 
-async fn upgrade(args: &DayArgs) -> Result<Report> {
+async fn upgrade(args: &DayArgs, asked: bool) -> Result<Report> {
     let programs = Programs::build(Profile::own())?;
     let builder = Hub::builder()
         .controller_manager(Controllers::collectors())
@@ -103,7 +119,7 @@ async fn upgrade(args: &DayArgs) -> Result<Report> {
     fleet::create(hub.client(), &fixtures.fleet(SET, NAMESPACE)).await?;
     warm(&hub).await?;
     let scenario = hub.dir().join("day.yaml");
-    std::fs::write(&scenario, fixtures::scenario(args.factor))
+    std::fs::write(&scenario, fixtures::scenario(args.factor, asked))
         .with_context(|| format!("cannot write {}", scenario.display()))?;
     let flags = [
         format!("--scenario={}", scenario.display()),
@@ -113,12 +129,13 @@ async fn upgrade(args: &DayArgs) -> Result<Report> {
         format!("--concurrency={AGENT_WRITES}"),
     ];
     testbed::agents(&hub, &programs, &flags).await?;
-    testbed::controller(&hub, &programs, CONTROLLER).await?;
+    let flags: &[&str] = if asked { &ASKING } else { &[] };
+    testbed::controller(&hub, &programs, CONTROLLER, flags).await?;
     note("the day begins");
     let begun = Instant::now();
-    let spec = fixtures::spec(SET, args.slots, args.factor);
+    let spec = fixtures::spec(SET, args.slots, args.factor, asked);
     testbed::create_upgrade(&hub, NAMESPACE, UPGRADE, &spec).await?;
-    let ended = match follow(&hub, &fixtures, args).await {
+    let ended = match follow(&hub, &fixtures, args, asked).await {
         Ok(ended) => ended,
         Err(error) => bail!(
             "{error:#}; the end of the controller's log:\n{}",
@@ -127,21 +144,26 @@ async fn upgrade(args: &DayArgs) -> Result<Report> {
     };
     let seconds = begun.elapsed().as_secs_f64();
     hub.stop().await?;
-    Ok(report(args, &fixtures, &ended, seconds))
+    Ok(report(args, &fixtures, &ended, (seconds, asked)))
 }
 
 /// The clusters when all of them have come to their end.
+#[derive(Default)]
 struct Ended {
     rows: BTreeMap<String, ReportRow>,
     /// What each cluster waited for when its upgrade was last seen under way.
     waited_for: BTreeMap<String, String>,
+    /// Clusters that held a slot for a cause of which they could have told before.
+    held_in_vain: BTreeSet<String>,
+    /// When the last cluster that does not start was told with its cause.
+    told: Option<Duration>,
 }
 
-fn report(args: &DayArgs, fixtures: &Fixtures, ended: &Ended, seconds: f64) -> Report {
+fn report(args: &DayArgs, fixtures: &Fixtures, ended: &Ended, (seconds, asked): (f64, bool)) -> Report {
     let rows = &ended.rows;
     // Nobody is quicker than the simulator's variation allows.
     let shortest = args.wall(fixtures::UPDATE_MINUTES).as_secs_f64() * 0.75;
-    let (cases, mismatches) = verdict::judge(&fixtures.clusters, rows, shortest);
+    let (cases, mismatches) = verdict::judge(&fixtures.clusters, rows, (shortest, asked));
     let mut by_cause = BTreeMap::new();
     for (name, row) in rows
         .iter()
@@ -152,39 +174,74 @@ fn report(args: &DayArgs, fixtures: &Fixtures, ended: &Ended, seconds: f64) -> R
             .entry(verdict::cause(row, waited_for).to_owned())
             .or_default() += 1;
     }
+    let hours = |seconds: f64| seconds * f64::from(args.factor) / 3600.0;
+    let simulated_hours = hours(seconds);
+    let told_hours = ended.told.map(|told| hours(told.as_secs_f64()));
+    let held_in_vain = ended.held_in_vain.len();
+    let thresholds = if asked {
+        thresholds(simulated_hours, told_hours, held_in_vain)
+    } else {
+        Vec::new()
+    };
+    let is_met = thresholds.iter().all(|threshold| threshold.met);
     Report {
+        asked,
         clusters: args.clusters,
         slots: args.slots,
         factor: args.factor,
         seed: args.seed,
         seconds,
-        simulated_hours: seconds * f64::from(args.factor) / 3600.0,
+        simulated_hours,
+        held_in_vain,
+        told_hours,
+        thresholds,
         complete: cases.iter().map(|tally| tally.complete).sum(),
         failed: cases.iter().map(|tally| tally.failed).sum(),
+        blocked: cases.iter().map(|tally| tally.blocked).sum(),
         causes: by_cause,
-        met: mismatches.is_empty(),
+        met: mismatches.is_empty() && is_met,
         cases,
         mismatches,
     }
 }
 
+/// What asking clusters first must bring.
+fn thresholds(hours: f64, told_hours: Option<f64>, held_in_vain: usize) -> Vec<Threshold> {
+    #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 clusters")]
+    let held = held_in_vain as f64;
+    let told = told_hours.unwrap_or(f64::INFINITY);
+    vec![
+        Threshold::count("the whole day", (Side::AtMost, 12.0), hours, "h"),
+        Threshold::count("slots held in vain", (Side::AtMost, 0.0), held, ""),
+        Threshold::count("until each cause is told", (Side::AtMost, 1.0), told, "h"),
+    ]
+}
+
 /// Follows the reports until every cluster has come to its end, and fixes on the way what administrators would.
-async fn follow(hub: &Hub, fixtures: &Fixtures, args: &DayArgs) -> Result<Ended> {
-    let mut fixers = Fixers::new(hub, fixtures, args);
+async fn follow(hub: &Hub, fixtures: &Fixtures, args: &DayArgs, asked: bool) -> Result<Ended> {
+    let mut fixers = Fixers::new(hub, fixtures, args, asked);
     // Every slot taken by clusters that time out, twice over.
     let rounds = u32::try_from(args.clusters.div_ceil(args.slots.max(1)))?.saturating_add(2);
     let limit = args.wall(fixtures::TIMEOUT_MINUTES) * rounds * 2 + Duration::from_mins(3);
     let (begun, mut shown) = (Instant::now(), Instant::now());
-    let mut waited_for = BTreeMap::new();
+    let mut seen = Ended::default();
     loop {
         let rows = rows(hub).await?;
-        verdict::note_reasons(&rows, &mut waited_for);
-        let ended = rows.values().filter(|row| verdict::has_ended(row)).count();
+        verdict::note_reasons(&rows, &mut seen.waited_for);
+        seen.note(&rows, fixtures, &fixers, (asked, begun.elapsed()));
+        let is_blocked = |(name, case): &&(String, &fixtures::Case)| {
+            let row = rows.get(name);
+            row.is_some_and(|row| verdict::is_blocked_as(row, case.expected(asked)))
+        };
+        let blocked = fixtures.clusters.iter().filter(is_blocked).count();
+        let ended = blocked + rows.values().filter(|row| verdict::has_ended(row)).count();
         if ended >= args.clusters {
-            return Ok(Ended { rows, waited_for });
+            return Ok(Ended { rows, ..seen });
         }
         if begun.elapsed() > limit {
-            let stuck = rows.values().filter(|row| !verdict::has_ended(row));
+            let stuck = rows
+                .values()
+                .filter(|row| !verdict::has_ended(row) && row.phase != api::report::Phase::Blocked);
             let first: Vec<&ReportRow> = stuck.take(3).collect();
             bail!(
                 "{ended} of {} clusters ended within {limit:?}; others: {first:?}",
@@ -201,6 +258,34 @@ async fn follow(hub: &Hub, fixtures: &Fixtures, args: &DayArgs) -> Result<Ended>
             ));
         }
         tokio::time::sleep(POLL).await;
+    }
+}
+
+impl Ended {
+    /// Notes who holds a slot in vain, and when causes are told.
+    fn note(
+        &mut self,
+        rows: &BTreeMap<String, ReportRow>,
+        fixtures: &Fixtures,
+        fixers: &Fixers<'_>,
+        (asked, elapsed): (bool, Duration),
+    ) {
+        let mut untold = false;
+        for (name, case) in fixtures.clusters.iter().filter(|(_, case)| case.told.is_some()) {
+            let Some(row) = rows.get(name) else {
+                untold = true;
+                continue;
+            };
+            let is_broken = fixers.waiting.contains_key(&**name) || matches!(case.expect, Expect::Failed(..));
+            if is_broken && !row.steps.is_empty() {
+                self.held_in_vain.insert(name.clone());
+            }
+            let expect = case.expected(asked);
+            untold |= matches!(expect, Expect::Blocked(_)) && !verdict::is_blocked_as(row, expect);
+        }
+        if asked && !untold && self.told.is_none() {
+            self.told = Some(elapsed);
+        }
     }
 }
 
@@ -222,12 +307,12 @@ struct Fixers<'a> {
 }
 
 impl<'a> Fixers<'a> {
-    fn new(hub: &Hub, fixtures: &'a Fixtures, args: &DayArgs) -> Self {
+    fn new(hub: &Hub, fixtures: &'a Fixtures, args: &DayArgs, asked: bool) -> Self {
         let gvk = GroupVersionKind::gvk("cluster.open-cluster-management.io", "v1", "ManagedCluster");
         let waiting = fixtures
             .clusters
             .iter()
-            .filter_map(|(name, case)| match case.expect {
+            .filter_map(|(name, case)| match case.expected(asked) {
                 Expect::CompleteAfter(cause) => Some((name.as_str(), cause)),
                 _ => None,
             });
@@ -262,25 +347,45 @@ impl<'a> Fixers<'a> {
 
 fn print(report: &Report) {
     println!(
-        "{} clusters, {} slots, {:.1} simulated hours in {:.0} s (time runs {} times faster), seed {}",
-        report.clusters, report.slots, report.simulated_hours, report.seconds, report.factor, report.seed
+        "{} clusters, {} slots, clusters are {} first, {:.1} simulated hours in {:.0} s (time runs {} times faster), seed {}",
+        report.clusters,
+        report.slots,
+        if report.asked { "asked" } else { "not asked" },
+        report.simulated_hours,
+        report.seconds,
+        report.factor,
+        report.seed
     );
     println!(
-        "\n{:<20} {:>8} {:>8} {:>6} {:>10}  expected",
-        "case", "clusters", "complete", "failed", "mismatches"
+        "{} clusters held a slot for a cause of which they could have told before",
+        report.held_in_vain
+    );
+    for threshold in &report.thresholds {
+        println!("{threshold}");
+    }
+    println!(
+        "\n{:<20} {:>8} {:>8} {:>6} {:>7} {:>10}  expected",
+        "case", "clusters", "complete", "failed", "blocked", "mismatches"
     );
     for tally in &report.cases {
         println!(
-            "{:<20} {:>8} {:>8} {:>6} {:>10}  {}",
-            tally.case, tally.clusters, tally.complete, tally.failed, tally.mismatches, tally.expected
+            "{:<20} {:>8} {:>8} {:>6} {:>7} {:>10}  {}",
+            tally.case,
+            tally.clusters,
+            tally.complete,
+            tally.failed,
+            tally.blocked,
+            tally.mismatches,
+            tally.expected
         );
     }
     println!(
-        "{:<20} {:>8} {:>8} {:>6} {:>10}",
+        "{:<20} {:>8} {:>8} {:>6} {:>7} {:>10}",
         "all",
         report.clusters,
         report.complete,
         report.failed,
+        report.blocked,
         report.mismatches.len()
     );
     println!("\nfailures by cause");

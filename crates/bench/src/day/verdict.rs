@@ -41,6 +41,8 @@ pub struct Tally {
     pub complete: usize,
     /// Those that failed.
     pub failed: usize,
+    /// Those that have not started.
+    pub blocked: usize,
     /// Those that did not end as they should.
     pub mismatches: usize,
 }
@@ -49,6 +51,12 @@ pub struct Tally {
 #[must_use]
 pub fn has_ended(row: &ReportRow) -> bool {
     matches!(row.phase, Phase::Complete | Phase::Failed)
+}
+
+/// Whether a row says that its cluster does not start, for the reason that was expected.
+#[must_use]
+pub fn is_blocked_as(row: &ReportRow, expect: Expect) -> bool {
+    matches!(expect, Expect::Blocked(reason) if row.phase == Phase::Blocked && row.reason == reason)
 }
 
 /// Notes for each cluster whose upgrade is under way what it waits for.
@@ -81,8 +89,10 @@ pub fn cause<'a>(row: &'a ReportRow, waited_for: Option<&'a str>) -> &'a str {
 
 /// What is wrong with an outcome; `None`: it is as it should be. `shortest`: seconds that an update takes at least.
 #[must_use]
-pub fn problem(case: &Case, row: &ReportRow, shortest: f64) -> Option<String> {
-    match case.expect {
+pub fn problem(expect: Expect, row: &ReportRow, shortest: f64) -> Option<String> {
+    match expect {
+        Expect::Blocked(reason) => (!is_blocked_as(row, expect) || !row.steps.is_empty())
+            .then(|| format!("it should not have started, because of {reason}")),
         Expect::Complete | Expect::CompleteAfter(_) => {
             if row.phase != Phase::Complete {
                 return Some("it should be complete".to_owned());
@@ -119,14 +129,15 @@ pub fn problem(case: &Case, row: &ReportRow, shortest: f64) -> Option<String> {
 pub fn judge(
     clusters: &[(String, &'static Case)],
     rows: &BTreeMap<String, ReportRow>,
-    shortest: f64,
+    (shortest, asked): (f64, bool),
 ) -> (Vec<Tally>, Vec<Mismatch>) {
     let mut mismatches = Vec::new();
     let mut tallies = Vec::new();
     for case in &CASES {
         let mut tally = Tally {
             case: case.name,
-            expected: match case.expect {
+            expected: match case.expected(asked) {
+                Expect::Blocked(reason) => format!("not started: {reason}"),
                 Expect::Complete => "complete".to_owned(),
                 Expect::CompleteAfter(told) => format!("complete after {told}"),
                 Expect::Failed(reason, marks) => format!("{reason}: {}", marks.join(", ")),
@@ -138,9 +149,10 @@ pub fn judge(
             let row = rows.get(name);
             tally.complete += usize::from(row.is_some_and(|row| row.phase == Phase::Complete));
             tally.failed += usize::from(row.is_some_and(|row| row.phase == Phase::Failed));
+            tally.blocked += usize::from(row.is_some_and(|row| row.phase == Phase::Blocked));
             let problem = match row {
                 None => Some("no report has it".to_owned()),
-                Some(row) => problem(case, row, shortest),
+                Some(row) => problem(case.expected(asked), row, shortest),
             };
             let Some(problem) = problem else { continue };
             tally.mismatches += 1;

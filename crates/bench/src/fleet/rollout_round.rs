@@ -12,6 +12,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use repository::Programs;
 use serde_json::Value;
+use testenv::hub::wait_until;
 
 use super::history;
 use super::test_bed::{TestBed, note, peak_rss_mib, status_bytes};
@@ -23,6 +24,12 @@ const CONTROLLER: &str = "mcu-controller";
 /// upgrade the fleet no sooner, but have every request wait for more others (docs/benchmarks.md has the figures).
 const AGENT_WRITES: usize = 2;
 const PROGRESS: Duration = Duration::from_secs(10);
+/// What clusters offer before they are asked for it.
+const OFFERS: &str = "{version: 4.11.9, channel: stable-4.12, updates: [4.12.0]}";
+/// Flags of a controller that asks clusters before they start, as fast as it can.
+const ASKING: [&str; 2] = ["--agents-support-read-only", "--preflight-rate=1000"];
+/// Longest time until all clusters have answered.
+const ANSWERS_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Measures one rollout on a separate hub.
 pub(super) async fn round(args: &FleetArgs, programs: &Programs) -> Result<Round> {
@@ -30,19 +37,31 @@ pub(super) async fn round(args: &FleetArgs, programs: &Programs) -> Result<Round
     history::create(args, &bed).await?;
     bed.log.skip()?;
     let cores = std::thread::available_parallelism().context("how many cores has this machine?")?;
-    let flags = [
+    let mut flags = vec![
         format!("--agent-seconds={}", args.agent_seconds),
         format!("--concurrency={}", AGENT_WRITES * cores.get()),
     ];
+    if args.preflight {
+        let scenario = bed.hub.dir().join("offers.yaml");
+        std::fs::write(&scenario, OFFERS).with_context(|| format!("cannot write {}", scenario.display()))?;
+        flags.push(format!("--scenario={}", scenario.display()));
+    }
     testbed::agents(&bed.hub, programs, &flags).await?;
-    let pid = testbed::controller(&bed.hub, programs, CONTROLLER).await?;
-    note("upgrading");
-    let started = Instant::now();
-    bed.create(args, UPGRADE).await?;
+    let flags: &[&str] = if args.preflight { &ASKING } else { &[] };
+    let pid = testbed::controller(&bed.hub, programs, CONTROLLER, flags).await?;
     let mut round = Round {
         history: args.history,
         ..Round::default()
     };
+    bed.create(args, UPGRADE).await?;
+    let mut requests = Vec::new();
+    if args.preflight {
+        note("asking");
+        requests = asked(&mut bed, args, &mut round).await?;
+        bed.resume(UPGRADE).await?;
+    }
+    note("upgrading");
+    let started = Instant::now();
     let before = history::cpu_seconds(pid);
     let end = follow(&bed, args, &mut round, started).await;
     if let Err(error) = end {
@@ -52,13 +71,28 @@ pub(super) async fn round(args: &FleetArgs, programs: &Programs) -> Result<Round
         );
     }
     round.cpu_seconds = history::cpu_seconds(pid) - before;
-    let mut requests = bed.settle().await?;
+    requests.extend(bed.settle().await?);
     requests.sort_by_key(|request| request.answered);
     judge(args, &requests, &mut round);
     round.idle_per_minute = bed.idle(args.idle_seconds).await?;
     round.peak_rss_mib = peak_rss_mib(pid);
     bed.close(args).await?;
     Ok(round)
+}
+
+/// Waits until all clusters of the paused upgrade have answered, and then watches whether anything more is sent. Returns the requests until
+/// then.
+async fn asked(bed: &mut TestBed, args: &FleetArgs, round: &mut Round) -> Result<Vec<Request>> {
+    let ready = || async {
+        let upgrade = bed.read(UPGRADE).await?.context("the upgrade is gone")?;
+        let ready = upgrade.data["status"]["preflight"]["ready"].as_u64().unwrap_or(0);
+        Ok(usize::try_from(ready)? >= args.clusters)
+    };
+    let answered = wait_until("all clusters have answered", ANSWERS_TIMEOUT, ready).await;
+    answered.with_context(|| bed.log_of(CONTROLLER))?;
+    let requests = bed.settle().await?;
+    round.asked_idle_per_minute = Some(bed.idle(args.idle_seconds).await?);
+    Ok(requests)
 }
 
 /// Waits until the upgrade is complete, and notes how long that took and how large its status became.

@@ -54,7 +54,7 @@ async fn controller_side(
 ) -> Result<()> {
     let process = format!("mcu-controller-{name}");
     bed.log.skip()?;
-    let pid = testbed::controller(&bed.hub, programs, &process).await?;
+    let pid = testbed::controller(&bed.hub, programs, &process, &[]).await?;
     note(&format!("{name}: the controller creates {} works", args.clusters));
     let upgrade = bed.create(args, name).await?;
     let mut requests = match created(args, bed).await {

@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result};
 use e2e::audit::{AuditLog, Request, measures};
 use e2e::testbed::{self, AGENTS_USER, CONTROLLER_USER};
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use serde_json::json;
 use testenv::process::tail;
 use testenv::{Controllers, FleetSpec, Hub, fleet, hub::wait_until};
 
@@ -70,6 +71,13 @@ impl TestBed {
     /// Creates the upgrade.
     pub async fn create(&self, args: &FleetArgs, name: &str) -> Result<DynamicObject> {
         testbed::create_upgrade(&self.hub, NAMESPACE, name, &args.spec()).await
+    }
+
+    /// Resumes a paused upgrade.
+    pub async fn resume(&self, name: &str) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"paused": false}}));
+        let patched = self.upgrades().patch(name, &PatchParams::default(), &patch).await;
+        patched.map(drop).context("the upgrade cannot be resumed")
     }
 
     /// Reads the upgrade; `None` when it is gone.

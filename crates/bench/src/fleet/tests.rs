@@ -7,6 +7,7 @@ fn args(clusters: usize, slots: usize, agent_seconds: f64) -> FleetArgs {
         agent_seconds,
         runs: None,
         history: 0,
+        preflight: false,
         idle_seconds: 60,
         json: false,
         keep_audit: None,

@@ -5,6 +5,7 @@
 //! available unless a fault says otherwise.
 
 mod object;
+mod offers;
 mod request;
 mod update;
 
@@ -12,6 +13,7 @@ use cvo_model::precondition::PreconditionResult;
 use serde_json::{Value, json};
 
 pub use self::object::{Installation, lie, new_cluster_version};
+pub(crate) use self::offers::create_maps;
 pub(crate) use self::request::payload;
 use self::request::{Release, Request};
 use self::update::{Update, begin, progress};
@@ -37,6 +39,8 @@ pub struct VersionOperator {
     update: Option<Update>,
     /// When a change without a new request is acknowledged in observedGeneration.
     acknowledge: Option<Time>,
+    /// Versions to which updates are offered before anybody asks.
+    offered: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,9 +58,13 @@ impl Controller for VersionOperator {
     fn advance(&mut self, context: &mut ControllerContext<'_>, now: Time) -> Option<Time> {
         let live = context.store.get(&key())?;
         let mut version = live.clone();
-        show_upgradeable(&mut version, context, now);
+        let is_acknowledged = !self.offered.is_empty() && offers::show_gate(&version, context);
+        show_upgradeable(&mut version, context, is_acknowledged, now);
         self.read_request(&mut version, context, now);
         let mut next = self.step(&mut version, context, now);
+        if !self.offered.is_empty() {
+            offers::show(&mut version, &self.offered, context.faults, now);
+        }
         if let Some(at) = self.acknowledge {
             if at <= now {
                 self.acknowledge = None;
@@ -71,6 +79,14 @@ impl Controller for VersionOperator {
 }
 
 impl VersionOperator {
+    /// The operator of a cluster that offers these updates before anybody asks.
+    pub(super) fn offering(updates: &[String]) -> Self {
+        Self {
+            offered: updates.to_vec(),
+            ..Self::default()
+        }
+    }
+
     /// Reads the spec if its generation changed, or if a version that was not offered may be available now.
     fn read_request(&mut self, version: &mut Value, context: &ControllerContext<'_>, now: Time) {
         let generation = fields::integer(version, &["metadata", "generation"]).unwrap_or(0);
@@ -235,8 +251,8 @@ fn judge(version: &Value, target: &Release, context: &ControllerContext<'_>) -> 
     Ok(risks.join("\n"))
 }
 
-fn show_upgradeable(version: &mut Value, context: &ControllerContext<'_>, now: Time) {
-    match context.faults.refusing() {
+fn show_upgradeable(version: &mut Value, context: &ControllerContext<'_>, is_acknowledged: bool, now: Time) {
+    match context.faults.refusing().filter(|_| !is_acknowledged) {
         Some((reason, message)) => {
             set_condition(
                 version,

@@ -21,6 +21,17 @@ pub struct Platform {
     workloads: workload::Workloads,
 }
 
+impl Platform {
+    /// The controllers of a cluster that offers these updates before anybody asks.
+    #[must_use]
+    pub fn offering(updates: &[String]) -> Self {
+        Self {
+            version: cvo::VersionOperator::offering(updates),
+            ..Self::default()
+        }
+    }
+}
+
 impl Controller for Platform {
     fn advance(&mut self, context: &mut ControllerContext<'_>, now: Time) -> Option<Time> {
         let controllers: [&mut dyn Controller; 3] = [&mut self.version, &mut self.jobs, &mut self.workloads];

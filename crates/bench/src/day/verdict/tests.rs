@@ -20,7 +20,13 @@ fn of(name: &str) -> &'static Case {
 #[test]
 fn a_failure_must_name_its_cause() {
     let gate = of("gate");
-    let failed = |message| problem(gate, &row("Failed", "ClusterUpgradeTimeout", message, 9), 1.0);
+    let failed = |message| {
+        problem(
+            gate.expect,
+            &row("Failed", "ClusterUpgradeTimeout", message, 9),
+            1.0,
+        )
+    };
     assert_eq!(
         failed("The step was not done within 1m: ReleaseNotAccepted: AdminAckRequired: x"),
         None
@@ -30,10 +36,10 @@ fn a_failure_must_name_its_cause() {
             .unwrap()
             .contains("AdminAckRequired")
     );
-    assert!(problem(gate, &row("Complete", "None", "", 9), 1.0).is_some());
+    assert!(problem(gate.expect, &row("Complete", "None", "", 9), 1.0).is_some());
     assert!(
         problem(
-            gate,
+            gate.expect,
             &row("Failed", "RegressedInSoak", "AdminAckRequired", 9),
             1.0
         )
@@ -44,9 +50,9 @@ fn a_failure_must_name_its_cause() {
 #[test]
 fn a_cluster_that_is_complete_too_early_has_lied_with_success() {
     let liar = of("early-feedback");
-    assert!(problem(liar, &row("Complete", "None", "", 2), 15.0).is_some());
-    assert_eq!(problem(liar, &row("Complete", "None", "", 15), 15.0), None);
-    assert!(problem(liar, &row("Failed", "ClusterUpgradeTimeout", "", 15), 15.0).is_some());
+    assert!(problem(liar.expect, &row("Complete", "None", "", 2), 15.0).is_some());
+    assert_eq!(problem(liar.expect, &row("Complete", "None", "", 15), 15.0), None);
+    assert!(problem(liar.expect, &row("Failed", "ClusterUpgradeTimeout", "", 15), 15.0).is_some());
 }
 
 #[test]
@@ -78,9 +84,26 @@ fn reasons_are_noted_until_a_cluster_has_ended_and_not_before_it_has_begun() {
 #[test]
 fn a_cluster_without_a_row_is_a_mismatch() {
     let clusters = [("a".to_owned(), of("healthy"))];
-    let (tallies, mismatches) = judge(&clusters, &BTreeMap::new(), 1.0);
+    let (tallies, mismatches) = judge(&clusters, &BTreeMap::new(), (1.0, false));
     assert_eq!(mismatches.len(), 1);
     assert_eq!((tallies[0].clusters, tallies[0].mismatches), (1, 1));
     let rows = BTreeMap::from([("a".to_owned(), row("Complete", "None", "", 9))]);
-    assert_eq!(judge(&clusters, &rows, 1.0).1, []);
+    assert_eq!(judge(&clusters, &rows, (1.0, false)).1, []);
+}
+
+#[test]
+fn a_cluster_that_tells_of_its_cause_first_must_not_start() {
+    let gate = of("gate").expected(true);
+    assert_eq!(gate, Expect::Blocked("AdminAckRequired"));
+    let mut blocked = row("Blocked", "AdminAckRequired", "", 1);
+    assert!(problem(gate, &blocked, 1.0).is_some(), "it has started");
+    blocked.steps.clear();
+    assert_eq!(problem(gate, &blocked, 1.0), None);
+    blocked.reason = "NotOffered".to_owned();
+    assert!(problem(gate, &blocked, 1.0).is_some());
+    assert_eq!(
+        of("gate-acknowledged").expected(true),
+        Expect::CompleteAfter("AdminAckRequired")
+    );
+    assert_eq!(of("unverified").expected(true), of("unverified").expect);
 }

@@ -137,27 +137,30 @@ pub(super) fn show_risk(version: &mut Value, risk: Option<(&str, &str)>, now: Ti
         return;
     }
     let era = Era::of(fields::text(version, &["status", "desired", "version"]));
-    let conditional = risk.map(|(name, message)| {
-        let risk = Risk {
-            name: name.to_owned(),
-            message: message.to_owned(),
-            url: format!("{RISKS}{name}"),
-            matching_rules: vec![MatchingRule::always()],
-            ..Risk::default()
-        };
-        let mut update = ConditionalUpdate {
-            release: types::Release::new(&*wanted, payload(&wanted)),
-            risks: vec![risk],
-            ..ConditionalUpdate::default()
-        };
-        let recommendation = recommend(&update.risks, |_| Ok(true), &BTreeSet::new(), era);
-        update.conditions.set(recommendation.condition(now));
-        update
-    });
+    let conditional = risk.map(|risk| with_risk(&wanted, risk, era, now));
     amend(version, |status| {
         status.conditional_updates = conditional.into_iter().collect();
         schema::complete(status);
     });
+}
+
+/// An update with a risk that applies.
+pub(super) fn with_risk(to: &str, (name, message): (&str, &str), era: Era, now: Time) -> ConditionalUpdate {
+    let risk = Risk {
+        name: name.to_owned(),
+        message: message.to_owned(),
+        url: format!("{RISKS}{name}"),
+        matching_rules: vec![MatchingRule::always()],
+        ..Risk::default()
+    };
+    let mut update = ConditionalUpdate {
+        release: types::Release::new(to, payload(to)),
+        risks: vec![risk],
+        ..ConditionalUpdate::default()
+    };
+    let recommendation = recommend(&update.risks, |_| Ok(true), &BTreeSet::new(), era);
+    update.conditions.set(recommendation.condition(now));
+    update
 }
 
 /// `ReleaseAccepted` for the release that is running.
@@ -203,7 +206,7 @@ fn settle(version: &mut Value, at: &str, now: Time) {
 }
 
 /// Changes the status through the types of `clusterversion`, which keep unknown fields.
-fn amend(version: &mut Value, change: impl FnOnce(&mut Status)) {
+pub(super) fn amend(version: &mut Value, change: impl FnOnce(&mut Status)) {
     match serde_json::from_value::<Status>(version["status"].clone()) {
         Ok(mut status) => {
             change(&mut status);

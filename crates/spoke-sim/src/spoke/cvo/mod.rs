@@ -7,7 +7,7 @@
 mod answers;
 pub mod apply;
 pub mod handover;
-pub(super) mod inputs;
+pub(crate) mod inputs;
 pub(super) mod operator_state;
 
 use std::sync::Arc;
