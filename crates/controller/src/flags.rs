@@ -147,7 +147,7 @@ pub struct Flags {
     pub allow_hub: bool,
 
     /// All work agents are of OCM v0.14 or newer (multicluster engine 2.7), so that they can read objects without writing
-    /// them, which spec.preflight needs. An older agent crashes on such a work, so without this flag only clusters are asked whose
+    /// them, which spec.preflight needs. An older agent panics on such a work and never answers, so without this flag only clusters are asked whose
     /// label cluster.open-cluster-management.io/work-agent-version says that their agent is new enough.
     #[arg(long, value_name = "BOOL", env = "MCU_AGENTS_SUPPORT_READ_ONLY", default_value_t = false,
           default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set,

@@ -62,7 +62,7 @@ async fn risks_and_acknowledgments_without_name_reason_or_preflight_are_refused_
     Ok(())
 }
 
-/// The controller of these tests does not know that all agents can read without writing, and an older one would crash.
+/// The controller of these tests does not know that all agents can read without writing, and an older one would panic.
 #[tokio::test]
 async fn no_cluster_is_asked_whose_agent_may_be_too_old_and_it_is_blocked_where_an_answer_is_required()
 -> Result<()> {

@@ -6,6 +6,7 @@
 
 mod cases;
 mod compare;
+mod old_agent;
 mod pair;
 
 use anyhow::{Result, bail};

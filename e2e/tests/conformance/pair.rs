@@ -19,8 +19,9 @@ use testenv::{AgentOptions, Assets, Controllers, FleetSpec, Hub, Spoke, fleet};
 use crate::cases::{Case, Step, widget_definition};
 use crate::compare;
 
-const REAL: &str = "real";
-const FAKE: &str = "fake";
+/// The cluster of the real agent, and that of the fake one.
+pub const REAL: &str = "real";
+pub const FAKE: &str = "fake";
 /// The real agent checks its objects once per second, times up to 1.9.
 const QUIET: Duration = Duration::from_millis(2_500);
 /// How long the two may take to agree after a step.
@@ -76,6 +77,21 @@ impl Pair {
         pair.allow("widgets", "example.com").await?;
         pair.spoke.start_agent(&AgentOptions::default()).await?;
         Ok(pair)
+    }
+
+    /// The cluster of the real agent.
+    pub const fn spoke(&self) -> &Spoke {
+        &self.spoke
+    }
+
+    /// The simulated agents.
+    pub const fn agents(&self) -> &Agents {
+        &self.agents
+    }
+
+    /// A work of a cluster.
+    pub async fn work(&self, cluster: &str, name: &str) -> Result<Value> {
+        Ok(self.list(cluster).await?.remove(name).unwrap_or_default())
     }
 
     /// Ends everything.
@@ -189,7 +205,7 @@ impl Pair {
         Ok(())
     }
 
-    async fn write_work(&self, cluster: &str, name: &str, spec: &Value) -> Result<()> {
+    pub async fn write_work(&self, cluster: &str, name: &str, spec: &Value) -> Result<()> {
         let api = self.works(cluster);
         let mut work = DynamicObject::new(name, &works_resource()).within(cluster);
         work.data = json!({"spec": spec});

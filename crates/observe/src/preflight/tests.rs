@@ -192,7 +192,7 @@ fn whoever_cannot_start_is_not_asked() {
 }
 
 #[test]
-fn no_cluster_is_asked_whose_agent_may_crash_on_it() {
+fn no_cluster_is_asked_whose_agent_may_panic_on_it() {
     let mut world = world(&["c1"]);
     world.asker.agents_can_read = false;
     assert!(world.due(0).is_empty());

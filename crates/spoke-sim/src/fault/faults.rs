@@ -188,6 +188,12 @@ impl Faults {
         self.0.contains(&Fault::Offline)
     }
 
+    /// Whether the agent panics on works that only read.
+    #[must_use]
+    pub fn old_agent(&self) -> bool {
+        self.0.contains(&Fault::OldAgent)
+    }
+
     /// The period of flapping in wall-clock time, and whether reads fail rather than the agent being away.
     #[must_use]
     pub fn flapping(&self) -> Option<(Duration, bool)> {

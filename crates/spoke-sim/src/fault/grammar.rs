@@ -65,7 +65,7 @@ const fn cluster(name: &'static str, arguments: &'static str, meaning: &'static 
 
 /// All faults.
 #[rustfmt::skip]
-pub(super) const TABLE: [Row; 28] = [
+pub(super) const TABLE: [Row; 29] = [
     both("slow", "[=FACTOR]", "updates, operators, machines and Jobs take FACTOR times longer (5)"),
     both("slow-operator", "=OPERATOR[,DURATION]", "the operator takes this much longer to update (45m)"),
     both("degraded", "=OPERATOR[,DURATION]", "the operator is Degraded for this long from the start of its update (40m)"),
@@ -78,6 +78,7 @@ pub(super) const TABLE: [Row; 28] = [
     agents("job-fails", "[=MESSAGE]", "Jobs fail"),
     agents("flapping", "[=PERIOD[,available]]", "the agent is away, or with `available` cannot read, every other PERIOD of wall-clock time (30s)"),
     agents("offline", "", "the agent writes nothing"),
+    agents("old-agent", "", "the agent is older than OCM v0.14: it panics on a work with updateStrategy ReadOnly, reports that it was applied, names no object and goes on with other works"),
     agents("refusing", "[=REASON: MESSAGE]", "Upgradeable=False, so that minor updates are not accepted"),
     agents("lying", "[=stale|early]", "feedback stays at the old version (stale), or reports Completed too early"),
     agents("forbidden", "[=once|always]", "no permission on ClusterVersion until a work grants it (always: never)"),
@@ -348,6 +349,7 @@ fn read(text: &str) -> Result<Fault, String> {
         "job-fails" => Fault::JobFails(arguments.or("Job has reached the specified backoff limit")),
         "flapping" => arguments.flapping()?,
         "offline" => Fault::Offline,
+        "old-agent" => Fault::OldAgent,
         "refusing" => arguments.refusing(),
         "lying" => Fault::Lying(match arguments.0 {
             "" | "stale" => Lie::Stale,

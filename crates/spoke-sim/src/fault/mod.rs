@@ -62,6 +62,8 @@ pub enum Fault {
     },
     /// `offline`: the agent writes nothing.
     Offline,
+    /// `old-agent`: the agent is older than OCM v0.14 and panics on a work with `updateStrategy` `ReadOnly`.
+    OldAgent,
     /// `refusing[=REASON: MESSAGE]`: the ClusterVersion reports Upgradeable=False, so that minor updates fail their
     /// preconditions.
     Refusing {
@@ -142,6 +144,7 @@ impl Fault {
             Self::Retarget(..) => ("retarget", ""),
             Self::NotUpgradeable(name, ..) => ("not-upgradeable", name),
             Self::Offline
+            | Self::OldAgent
             | Self::Unoffered
             | Self::NotInChannel
             | Self::Deleting(_)

@@ -74,6 +74,7 @@ fn faults_of_the_agents_are_read_with_their_arguments_and_defaults() {
             },
         ),
         ("offline", Fault::Offline),
+        ("old-agent", Fault::OldAgent),
         (
             "refusing=PoolUpdating: not now",
             Fault::Refusing {

@@ -384,6 +384,7 @@ impl Clusters {
         };
         let key = Arc::clone(&entry.cluster.name);
         let presence = Presence::of(&entry.cluster.faults, entry.faulty_since, now);
+        let is_old = entry.cluster.faults.old_agent();
         let mut wake = presence.until;
         let mut run_controllers = entry.due.is_some_and(|due| due <= now);
         if presence.agent {
@@ -391,6 +392,7 @@ impl Clusters {
                 .works
                 .iter_mut()
                 .filter(|(_, work)| work.hold_until.is_none_or(|at| at <= now))
+                .filter(|(_, work)| !(is_old && work.reads()))
             {
                 work.hold_until = None;
                 if apply_due(name, work, &mut entry.cluster, &self.options, now) {
@@ -411,15 +413,12 @@ impl Clusters {
         let state = (entry.cluster.store.revision(), entry.epoch, presence.cycle);
         for (name, work) in &mut entry.works {
             if presence.agent {
-                observe_due(
-                    name,
-                    work,
-                    &entry.cluster,
-                    state,
-                    presence.reads_fail,
-                    &self.options,
-                    now,
-                );
+                let (cluster, fails) = (&entry.cluster, presence.reads_fail);
+                if is_old && work.reads() {
+                    work.misread(now);
+                } else {
+                    observe_due(name, work, cluster, state, fails, &self.options, now);
+                }
                 let may_write = work.turn == WriteState::Idle && work.hold_until.is_none();
                 if may_write && work.wants().is_some() {
                     work.turn = WriteState::Queued;

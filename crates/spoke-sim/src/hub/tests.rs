@@ -589,3 +589,5 @@ fn the_same_seed_gives_the_same_run() {
 fn faults_given_as_values_and_as_text_are_the_same() {
     assert_eq!(crate::Faults::from(Fault::Offline), "offline".parse().unwrap());
 }
+
+mod old_agents;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::view::WorkView;
 use crate::agent::Work;
 use crate::fields::Time;
-use crate::work::status::WorkStatus;
+use crate::work::status::{Condition, ManifestStatus, Status, WorkStatus};
 use crate::work::{FINALIZER, Interner, WorkSpec};
 
 /// First and maximum delay after a failed apply, as in the agent's rate limiter.
@@ -202,6 +202,56 @@ impl WorkState {
     /// Whether the agent has added its finalizer and the work is not being deleted.
     pub fn is_active(&self) -> bool {
         self.is_held() && !self.deleting && self.spec.is_some()
+    }
+
+    /// Whether the agent has taken it up and it reads objects without writing them.
+    pub fn reads(&self) -> bool {
+        let spec = self.spec.as_ref().filter(|_| self.is_active());
+        spec.is_some_and(|spec| spec.configs.read_only())
+    }
+
+    /// Reports what an agent before OCM v0.14 does of such a work: it panics, takes that for success, and names no object.
+    pub fn misread(&mut self, now: Time) {
+        let count = self.spec.as_ref().map_or(0, |spec| spec.manifests.len());
+        if self.status.resource_status.manifests.len() == count {
+            return;
+        }
+        let condition = |kind, status, reason, message: &str, generation| {
+            Condition::new(kind, status, reason, message.to_owned(), generation, now)
+        };
+        let of_manifest = ManifestStatus {
+            conditions: vec![
+                condition(
+                    "Applied",
+                    Status::True,
+                    "AppliedManifestComplete",
+                    "Apply manifest complete",
+                    0,
+                ),
+                condition(
+                    "Available",
+                    Status::Unknown,
+                    "IncompletedResourceMeta",
+                    "Resource meta is incompleted",
+                    0,
+                ),
+            ],
+            ..ManifestStatus::default()
+        };
+        self.status.resource_status.manifests = vec![of_manifest; count];
+        let unknown = format!("{count} of {count} resources have unknown status");
+        let (done, told) = ("AppliedManifestWorkComplete", "Apply manifest work complete");
+        self.status.conditions = vec![
+            condition("Applied", Status::True, done, told, self.generation),
+            condition(
+                "Available",
+                Status::Unknown,
+                "ResourcesStatusUnknown",
+                &unknown,
+                self.generation,
+            ),
+        ];
+        self.unpublished = true;
     }
 
     /// When the agent next has something to do for this work without an event.

@@ -155,6 +155,13 @@ impl Configs {
         ))
     }
 
+    /// Whether any resource is only read.
+    #[must_use]
+    pub fn read_only(&self) -> bool {
+        let mut entries = self.0.iter();
+        entries.any(|entry| entry.strategy == Some(Strategy::ReadOnly))
+    }
+
     /// What applies to a resource.
     #[must_use]
     pub fn of(&self, key: &ObjectKey) -> Config<'_> {
