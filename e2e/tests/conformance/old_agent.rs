@@ -44,8 +44,12 @@ async fn a_work_agent_before_v0_14_reads_nothing_and_says_so_of_no_object_and_so
     pair.agents().set_faults(FAKE, "old-agent".parse::<Faults>()?);
     let update = strategy(NAME, &json!({"type": "Update"}));
     for cluster in [REAL, FAKE] {
-        pair.write_work(cluster, "writes", &work(&[named(NAME)], &[update.clone()]))
-            .await?;
+        pair.write_work(
+            cluster,
+            "writes",
+            &work(&[named(NAME)], std::slice::from_ref(&update)),
+        )
+        .await?;
     }
     for cluster in [REAL, FAKE] {
         wait_until("the agent applies a work", WAIT_TIMEOUT, || async {
@@ -53,10 +57,14 @@ async fn a_work_agent_before_v0_14_reads_nothing_and_says_so_of_no_object_and_so
         })
         .await?;
     }
-    let read = strategy(NAME, &json!({"type": "ReadOnly"}));
+    let reading = strategy(NAME, &json!({"type": "ReadOnly"}));
     for cluster in [REAL, FAKE] {
-        pair.write_work(cluster, "reads", &work(&[named(NAME)], &[read.clone()]))
-            .await?;
+        pair.write_work(
+            cluster,
+            "reads",
+            &work(&[named(NAME)], std::slice::from_ref(&reading)),
+        )
+        .await?;
     }
     let panicked = wait_until("the old agent panics", WAIT_TIMEOUT, || async {
         Ok(agent.log_tail(2_000).contains("nil pointer dereference"))
@@ -80,11 +88,11 @@ async fn a_work_agent_before_v0_14_reads_nothing_and_says_so_of_no_object_and_so
         .await?;
     }
     // It takes its panic for success, and names no object.
-    let real = pair.work(REAL, "reads").await?;
-    let manifest = &real["status"]["resourceStatus"]["manifests"][0];
+    let by_real = pair.work(REAL, "reads").await?;
+    let manifest = &by_real["status"]["resourceStatus"]["manifests"][0];
     assert_eq!(manifest["resourceMeta"]["name"], "");
-    let fake = pair.work(FAKE, "reads").await?;
-    assert_eq!(compare::status(&fake), compare::status(&real));
+    let by_fake = pair.work(FAKE, "reads").await?;
+    assert_eq!(compare::status(&by_fake), compare::status(&by_real));
     assert!(agent.exited()?.is_none(), "it goes on");
     pair.stop().await
 }

@@ -23,6 +23,8 @@ pub const UPDATE_MINUTES: u32 = 60;
 pub const TIMEOUT_MINUTES: u32 = 180;
 /// Real minutes that an upgraded cluster is watched.
 const SOAK_MINUTES: u32 = 30;
+/// Hours until the canaries are complete.
+pub const CANARY_HOURS: f64 = (UPDATE_MINUTES + SOAK_MINUTES) as f64 / 60.0;
 /// Real minutes after which a cluster that does not answer counts as blocked.
 const ANSWER_MINUTES: u32 = 10;
 /// Real minutes between the report of a cause and its fix, for causes that an administrator can fix.

@@ -124,6 +124,17 @@ pub fn problem(expect: Expect, row: &ReportRow, shortest: f64) -> Option<String>
     }
 }
 
+/// Seconds for which clusters held slots: the time of their updates, to their end or to their failure.
+#[must_use]
+pub fn slot_seconds(rows: &BTreeMap<String, ReportRow>) -> f64 {
+    let updates = rows.values().filter_map(|row| {
+        let update = row.steps.iter().find(|step| step.name == Stage::Platform)?;
+        let end = update.finished_at.unwrap_or(row.since);
+        Some((end - update.started_at).as_seconds_f64())
+    });
+    updates.sum()
+}
+
 /// Judges all clusters.
 #[must_use]
 pub fn judge(

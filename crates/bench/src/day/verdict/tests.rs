@@ -107,3 +107,15 @@ fn a_cluster_that_tells_of_its_cause_first_must_not_start() {
     );
     assert_eq!(of("unverified").expected(true), of("unverified").expect);
 }
+
+#[test]
+fn a_slot_is_held_from_the_start_of_an_update_to_its_end_or_to_its_failure() {
+    let done = row("Complete", "None", "", 9);
+    let mut failed = row("Failed", "ClusterUpgradeTimeout", "", 9);
+    failed.steps[0].finished_at = None;
+    let mut waits = row("Blocked", "NotOffered", "", 9);
+    waits.steps.clear();
+    let rows = [("a", done), ("b", failed), ("c", waits)];
+    let rows = rows.map(|(name, row)| (name.to_owned(), row)).into();
+    assert!((slot_seconds(&rows) - 69.0).abs() < f64::EPSILON);
+}
