@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::metrics::labels::WatchKind;
 use crate::state::context::{Context, version};
+use crate::state::upgrade::UpgradeEntry;
 
 /// Starts all watches. They never end, so a watch that ends has panicked and delivers nothing any more.
 #[must_use]
@@ -74,7 +75,8 @@ pub(crate) trait Watched: Sized {
         Self::change(state, context, Change::Applied(object));
     }
 
-    /// The resource version at which the state holds this object. 0 if it does not hold it, or takes it from each list anew.
+    /// The resource version at which the state holds this object, or knows of the deletion of one of its name. 0 if it knows neither,
+    /// or takes it from each list anew.
     fn known(_: &crate::state::context::State, _object: &Self) -> u64 {
         0
     }
@@ -286,8 +288,11 @@ impl Watched for Report {
     }
 
     fn newest(state: &crate::state::context::State) -> u64 {
-        let reports = state.upgrades.values().flat_map(|entry| entry.rows.versions());
-        reports.map(|(version, _)| version).max().unwrap_or(0)
+        let upgrades = state.upgrades.values();
+        upgrades
+            .flat_map(UpgradeEntry::report_versions)
+            .max()
+            .unwrap_or(0)
     }
 
     fn retain(

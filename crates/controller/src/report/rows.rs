@@ -95,7 +95,7 @@ impl Rows {
         self.term = before.term + 1;
     }
 
-    /// The known version of each shard, and whether it exists.
+    /// The known version of each shard or of its deletion, and whether it exists.
     pub(crate) fn versions(&self) -> Vec<(u64, bool)> {
         let shards = self.shards.iter();
         shards.map(|shard| (shard.copy.version, shard.exists())).collect()
@@ -141,12 +141,6 @@ impl Rows {
     /// Number of the shard, from 0, according to the name of the report.
     pub(crate) fn shard_of(&self, report: &str) -> Option<usize> {
         record::shard_of(&self.upgrade, report)
-    }
-
-    /// The known version of a report, if it is the object with this UID.
-    pub(crate) fn version_of(&self, report: &str, uid: &str) -> Option<u64> {
-        let copy = &self.shards.get(self.shard_of(report)?)?.copy;
-        (copy.uid.as_deref() == Some(uid)).then_some(copy.version)
     }
 
     /// Handles a report that the hub holds. A follower adopts its rows. A leader (`own`) knows better and

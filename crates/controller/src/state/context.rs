@@ -541,7 +541,8 @@ impl State {
         }
     }
 
-    /// The resource version at which this very report is known. 0 if it is not known, or is archived.
+    /// The resource version at which a report of this name is known, or its deletion; 0 if none is known. No later list has an older
+    /// report of that name, not even another object.
     pub(crate) fn version_of_report(&self, report: &Report) -> u64 {
         let meta = &report.metadata;
         let (Some(namespace), Some(name)) = (meta.namespace.as_deref(), meta.name.as_deref()) else {
@@ -551,10 +552,11 @@ impl State {
             .upgrades
             .values()
             .filter(|entry| *entry.namespace == *namespace);
-        entries
-            .filter_map(|entry| entry.rows.version_of(name, meta.uid.as_deref()?))
-            .max()
-            .unwrap_or(0)
+        let version = |entry: &UpgradeEntry| {
+            let shard = entry.rows.shard_of(name)?;
+            entry.report_versions().get(shard).copied()
+        };
+        entries.filter_map(version).max().unwrap_or(0)
     }
 
     /// Handles a complete list of reports. Missing reports were deleted without an event.

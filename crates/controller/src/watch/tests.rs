@@ -17,6 +17,7 @@ use crate::test_hub::{Fault, Hub};
 
 const CLUSTERS: &str = "managedclusters";
 const UPGRADES: &str = "managedclustersupgrades";
+const REPORTS: &str = "managedclustersupgradereports";
 
 /// A replica that only watches.
 struct Watcher {
@@ -507,6 +508,39 @@ async fn an_upgrade_that_another_one_had_replaced_makes_the_replica_read_everyth
     watcher.context.with(|state| {
         assert!(state.upgrades.contains_key("uid-ns-u") && !state.upgrades.contains_key("restored"));
     });
+}
+
+/// In the older storage it is not deleted yet, and whoever leads would never write or delete it.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_is_listed_in_a_version_from_before_its_deletion_makes_the_replica_read_everything_anew()
+ {
+    let hub = hub(&["c1"]);
+    hub.put(UPGRADES, upgrade("u"));
+    let group = format!("{}/{}", api::GROUP, api::VERSION);
+    let report = json!({"metadata": {
+        "name": "u-report-1", "namespace": "ns", "labels": {LABEL_MCU: "u", LABEL_MCU_UID: "uid-ns-u"},
+        "ownerReferences": [{"apiVersion": group, "kind": "ManagedClustersUpgrade", "name": "u", "uid": "uid-ns-u",
+                             "controller": true, "blockOwnerDeletion": true}],
+    }});
+    let kept = hub.put(REPORTS, report.clone());
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    hub.delete(REPORTS, "ns", "u-report-1");
+    let is_gone = |watcher: &Watcher| {
+        watcher
+            .context
+            .with(|state| state.upgrades["uid-ns-u"].rows.shard_count() == 0)
+    };
+    watcher.until(is_gone).await;
+    hub.freeze(REPORTS);
+    hub.put(REPORTS, report);
+    hub.restore(REPORTS, "ns", "u-report-1", |report| *report = kept);
+    let known = watcher.context.freshness.invalidated();
+    hub.cut();
+    sleep(Duration::from_secs(5)).await;
+    assert!(known.is_cancelled());
+    assert!(watcher.context.freshness.is_complete());
+    assert!(!is_gone(&watcher));
 }
 
 #[tokio::test(start_paused = true)]

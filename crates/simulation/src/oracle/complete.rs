@@ -178,11 +178,20 @@ impl Upgrade {
     /// Whether a cluster that its row says to be in its update needs nothing more that holds a slot, as whoever sent a start of this
     /// revision knew: an edit has taken its operators away after agents had reported the end of the update, and the row is of that
     /// edit already. Whoever leads then finds the end by the work, which is of an earlier revision and has the start of the row.
-    pub(super) fn needs_no_operators(&self, cluster: &str, revision: &str, sent: Duration) -> bool {
+    /// One that has left the selection stays at its earlier revision, and ends with its update. So its row need not be of the edit.
+    pub(super) fn needs_no_operators(
+        &self,
+        cluster: &str,
+        revision: &str,
+        has_left: bool,
+        sent: Duration,
+    ) -> bool {
         let record = self.records.get(cluster).filter(|record| record.sent() < sent);
-        let is_of_edit =
-            |row: &&Row| row.revision == revision && matches!(row.phase.as_str(), "Initialized" | "Partial");
-        let row = record.and_then(Record::row).filter(is_of_edit);
+        let is_meant = |row: &&Row| {
+            let is_of_edit = has_left || row.revision == revision;
+            is_of_edit && matches!(row.phase.as_str(), "Initialized" | "Partial")
+        };
+        let row = record.and_then(Record::row).filter(is_meant);
         let update = row.and_then(|row| row.step(word(Step::Platform)));
         let Some(started) = update.and_then(|step| parse_rfc3339(&step.started)) else {
             return false;

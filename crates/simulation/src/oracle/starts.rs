@@ -180,7 +180,7 @@ impl Facts {
                 || self.may_seem_gone(upgrade, name, sent)
                 || upgrade.is_unheard_stray(name, sent)
                 || upgrade.waits_anew(name)
-                || upgrade.needs_no_operators(name, &work.revision, sent);
+                || self.needs_no_operators(upgrade, name, &work.revision, sent);
             !is_edited(name) && !is_none
         };
         let holders = upgrade.holders_since(sent);
@@ -284,6 +284,18 @@ impl Facts {
             .zip(term)
             .is_some_and(|(started, term)| *started < term && term < cluster.changed);
         cluster.changed > sent || (was_nobodys && cluster.changed + DEAF > sent)
+    }
+
+    /// Whether a cluster needs nothing more that holds a slot after an edit has taken its operators away, as whoever sent a start of
+    /// this revision knew. One that has left the selection ends by the spec as it is then, and gets no row of that edit. It may be
+    /// back since so shortly before that whoever sent the start had not heard of that.
+    fn needs_no_operators(&self, upgrade: &Upgrade, name: &str, revision: &str, sent: Duration) -> bool {
+        let has_left = self.clusters.get(name).is_some_and(|cluster| {
+            let left = cluster.left.filter(|left| *left <= sent);
+            let is_unheard = |left: Duration| left < cluster.changed && sent < cluster.changed + DEAF;
+            left.is_some_and(|left| !self.selects(upgrade, name) || is_unheard(left))
+        });
+        upgrade.needs_no_operators(name, revision, has_left, sent)
     }
 
     /// Whether a cluster without a row was registered anew so shortly before that whoever sent the start may only have heard by

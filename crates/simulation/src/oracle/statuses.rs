@@ -19,8 +19,8 @@ use super::rule::Rule;
 /// Conditions that are always there.
 const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
-/// How long after the removal or change of a row, or after the end of an update, a status may still count its cluster: until the
-/// answer is there, or the end is heard of, and the status is sent.
+/// How long after the removal or change of a row, the end of an update, or the deletion of an upgrade a status may still count its
+/// clusters: until the answer is there, or the end or deletion is heard of, and the status is sent.
 const UNTOLD: Duration = Duration::from_secs(5);
 /// How long after an edit the rows of clusters that it queues again may not be written: it is heard of, written and answered.
 const QUEUED: Duration = Duration::from_secs(10);
@@ -178,6 +178,10 @@ impl Facts {
         holders.extend(self.holders_by_row(upgrade, sent));
         holders.extend(self.holders_by_work(uid, upgrade, sent));
         holders.extend(self.holders_by_unheard_end(uid, upgrade, sent));
+        // Whoever sent it may not have heard yet that the upgrade is being deleted. It says of its clusters what it said before.
+        let halted = upgrade.halted.iter();
+        let halted = halted.filter(|(_, (_, until))| sent <= *until + UNTOLD);
+        holders.extend(halted.map(|(name, _)| name));
         let known = slots.unwrap_or_default().max(holders.len()) as u64;
         if let Some(upgrade) = self.upgrades.get_mut(uid) {
             upgrade.in_flight = in_flight;

@@ -440,6 +440,23 @@ async fn a_finished_upgrade_that_cannot_be_read_is_read_when_it_can() {
     controller.end().await;
 }
 
+/// No list is older than what was known, because the storage has grown since. Only the version of the report tells it.
+#[tokio::test(start_paused = true)]
+async fn a_finished_upgrade_whose_report_the_storage_has_taken_back_goes_on_when_a_cluster_joins() {
+    let hub = finished();
+    let earlier = hub.get(REPORTS, "ns", "u-report-1").unwrap();
+    let controller = Controller::elected(&hub);
+    sleep(Duration::from_mins(1)).await;
+    hub.edit(REPORTS, "ns", "u-report-1", |_| {});
+    sleep(Duration::from_secs(10)).await;
+    hub.restore(REPORTS, "ns", "u-report-1", |report| *report = earlier);
+    hub.cut();
+    sleep(Duration::from_mins(1)).await;
+    hub.put(CLUSTERS, cluster("c2"));
+    controller.works(&["c2"]).await;
+    controller.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_record_is_overlooked_however_many_are_listed_before_their_upgrade() {
     let hub = Hub::default();

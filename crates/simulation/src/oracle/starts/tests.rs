@@ -206,3 +206,108 @@ fn a_cluster_whose_row_and_earlier_work_are_of_an_attempt_has_begun_it() {
         "that is the step itself"
     );
 }
+
+/// The row of c1 says since 100 s that its update goes on. Agents reported the end of that, and then an edit took the operators away.
+/// When the start of another cluster was sent, c1 had left the selection.
+fn ended_and_left() -> Facts {
+    let started = "2026-01-01T00:01:40Z";
+    let spec = |number: i64, operators: bool| Generation {
+        number,
+        after: After {
+            operators,
+            action: false,
+        },
+        ..Generation::default()
+    };
+    let mut upgrade = lost(&[(100, "Initialized")]);
+    upgrade.dropped.clear();
+    upgrade.generations = vec![spec(1, true), spec(2, false)];
+    upgrade.selectors = vec![BTreeSet::from(["c1".to_owned()])];
+    let row = upgrade.records.get_mut("c1").unwrap().before.last_mut().unwrap();
+    "Initialized".clone_into(&mut row.phase);
+    "r1".clone_into(&mut row.revision);
+    row.steps = vec![crate::oracle::row::Step {
+        name: "Platform".to_owned(),
+        started: started.to_owned(),
+        ..crate::oracle::row::Step::default()
+    }];
+    let end = End {
+        started: started.to_owned(),
+        created: started.to_owned(),
+        first: Duration::from_secs(200),
+        last: Duration::from_secs(200),
+        ..End::default()
+    };
+    let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());
+    upgrade.ends.insert(step, end);
+    let mut facts = Facts::default();
+    facts.upgrades.insert("u".to_owned(), upgrade);
+    let cluster = facts.cluster("c1");
+    "elsewhere".clone_into(&mut cluster.name_label);
+    cluster.left = Some(Duration::from_secs(250));
+    cluster.changed = Duration::from_secs(250);
+    facts
+}
+
+/// Whether c1 needs nothing more that holds a slot when a start of the edited spec is sent.
+fn needs_nothing(change: impl FnOnce(&mut Facts)) -> bool {
+    let mut facts = ended_and_left();
+    change(&mut facts);
+    facts.needs_no_operators(&facts.upgrades["u"], "c1", "r2", SENT)
+}
+
+fn back(facts: &mut Facts, at: u64) {
+    let cluster = facts.cluster("c1");
+    cluster.name_label.clear();
+    cluster.changed = Duration::from_secs(at);
+}
+
+#[test]
+fn a_cluster_that_left_after_its_update_had_ended_holds_no_slot_for_operators_that_an_edit_took_away() {
+    assert!(needs_nothing(|_| {}));
+    assert!(
+        needs_nothing(|facts| back(facts, 299)),
+        "nobody has heard of that"
+    );
+    assert!(needs_nothing(|facts| back(facts, 301)), "it came back later");
+    assert!(needs_nothing(|facts| {
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        let row = upgrade.records.get_mut("c1").unwrap().before.last_mut().unwrap();
+        "r2".clone_into(&mut row.revision);
+        back(facts, 10);
+        facts.cluster("c1").left = None;
+    }));
+}
+
+#[test]
+fn a_cluster_that_has_not_left_or_not_ended_holds_its_slot_until_its_row_is_of_the_edit() {
+    assert!(!needs_nothing(|facts| {
+        back(facts, 0);
+        facts.cluster("c1").left = None;
+    }));
+    assert!(
+        !needs_nothing(|facts| facts.cluster("c1").left = Some(SENT + Duration::from_secs(1))),
+        "it left later"
+    );
+    // Its other labels select it as well, so it has not left.
+    assert!(!needs_nothing(|facts| {
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.selectors = vec![BTreeSet::from(["elsewhere".to_owned()])];
+    }));
+    // It had left, and was back long before.
+    assert!(!needs_nothing(|facts| {
+        facts.cluster("c1").left = Some(Duration::from_secs(200));
+        back(facts, 220);
+    }));
+    assert!(
+        !needs_nothing(|facts| facts.upgrades.get_mut("u").unwrap().generations.truncate(1)),
+        "its operators are still to come"
+    );
+    assert!(
+        !needs_nothing(|facts| {
+            let upgrade = facts.upgrades.get_mut("u").unwrap();
+            upgrade.ends.values_mut().for_each(|end| end.first = SENT * 2);
+        }),
+        "its end was reported later"
+    );
+}

@@ -174,3 +174,25 @@ fn a_cluster_whose_end_was_taken_back_before_it_was_heard_of_counts_as_long_as_i
     facts.works.get_mut("w").unwrap().goes_on = true;
     assert!(!may_count_both(facts, 30), "its end was never taken back");
 }
+
+/// There is one slot. c1 counts by its row from before it was registered anew, and c2 is under way when the upgrade is deleted.
+#[test]
+fn a_cluster_that_was_under_way_when_its_upgrade_was_deleted_counts_until_that_is_heard_of() {
+    let may_count = |is_under_way: bool, seconds: u64| {
+        let mut facts = edited("Partial");
+        facts.works.clear();
+        facts.cluster("c1").registered = EDIT;
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        let told = Told::at(Duration::from_secs(50), "Partial");
+        upgrade.records.get_mut("c1").unwrap().phases = vec![told];
+        if !is_under_way {
+            upgrade.release("c2");
+        }
+        upgrade.release_all(EDIT + Duration::from_secs(20));
+        may_count_both(facts, seconds)
+    };
+    assert!(may_count(true, 19), "the status was on its way");
+    assert!(may_count(true, 24));
+    assert!(!may_count(true, 26), "it is heard of by now");
+    assert!(!may_count(false, 21), "it had ended before");
+}
