@@ -128,13 +128,11 @@ impl UpgradeEntry {
 
     /// The version at which each report is known, or its deletion, by number, whether the upgrade is archived or not.
     pub(crate) fn report_versions(&self) -> Vec<u64> {
-        match &self.archive {
-            Some(archive) => archive.shards.iter().map(|shard| shard.version).collect(),
-            None => {
-                let versions = self.rows.versions().into_iter();
-                versions.map(|(version, _)| version).collect()
-            }
+        if let Some(archive) = &self.archive {
+            return archive.shards.iter().map(|shard| shard.version).collect();
         }
+        let versions = self.rows.versions().into_iter();
+        versions.map(|(version, _)| version).collect()
     }
 
     /// What to read from the hub for this upgrade.

@@ -522,7 +522,9 @@ impl Checker<'_> {
             return began.map(|began| began + length).into_iter().collect();
         }
         if record.phase == Phase::Workers {
+            // Once the pools have followed, the phase stays until the work of the next step is there.
             let length = self.policy.worker_pools_timeout;
+            let length = length.filter(|_| !record.succeeded(Stage::Platform));
             return length.map(|length| record.since + length).into_iter().collect();
         }
         let Some(step) = timed_step(record.phase) else {
