@@ -1,5 +1,8 @@
 //! How the rules read fields of objects.
 
+use std::time::Duration;
+
+use api::names::probe_name;
 use hub_sim::{At as _, Object};
 use serde_json::Value;
 
@@ -21,4 +24,23 @@ pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 pub(super) fn label<'a>(object: &'a Object, name: &str) -> &'a str {
     let found = object.labels.iter().find(|(key, _)| &**key == name);
     found.map_or("", |(_, value)| value)
+}
+
+/// Reads `90s`, `3m` or `3h`.
+pub(super) fn duration(text: &str) -> Duration {
+    let number = |unit: &str| {
+        text.strip_suffix(unit)
+            .and_then(|number| number.parse::<u64>().ok())
+    };
+    match (number("s"), number("m"), number("h")) {
+        (Some(seconds), _, _) => Duration::from_secs(seconds),
+        (_, Some(minutes), _) => Duration::from_mins(minutes),
+        (_, _, Some(hours)) => Duration::from_hours(hours),
+        _ => Duration::ZERO,
+    }
+}
+
+/// Whether a work has the name of a probe.
+pub(super) fn is_probe(cluster: &str, name: &str) -> bool {
+    name == probe_name(cluster)
 }

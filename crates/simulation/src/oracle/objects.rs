@@ -9,8 +9,9 @@ use api::names::{
 use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
+use super::asked::Asked;
 use super::facts::{After, Cluster, Facts, Generation, Record, Upgrade};
-use super::fields::{Version, label, text, version};
+use super::fields::{Version, duration, label, text, version};
 use super::row::Row;
 use super::rule::Rule;
 use crate::actor::Sender;
@@ -41,20 +42,6 @@ fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
         .collect()
 }
 
-/// Reads `90s`, `3m` or `3h`.
-fn duration(text: &str) -> Duration {
-    let number = |unit: &str| {
-        text.strip_suffix(unit)
-            .and_then(|number| number.parse::<u64>().ok())
-    };
-    match (number("s"), number("m"), number("h")) {
-        (Some(seconds), _, _) => Duration::from_secs(seconds),
-        (_, Some(minutes), _) => Duration::from_mins(minutes),
-        (_, _, Some(hours)) => Duration::from_hours(hours),
-        _ => Duration::ZERO,
-    }
-}
-
 impl Generation {
     fn of(value: &Value) -> Self {
         let spec = value.get("spec").unwrap_or(&Value::Null);
@@ -83,6 +70,7 @@ impl Generation {
                 operators: flag("/ocpOperators/approveAllUpgrades"),
                 action: spec.get("postUpgradeAction").is_some(),
             },
+            asked: Asked::of(spec),
             asks: ASKED
                 .map(|field| spec.get(field).unwrap_or(&Value::Null).to_string())
                 .join(" "),

@@ -156,6 +156,7 @@ impl Facts {
     pub(super) fn start(&mut self, work: &Work) {
         self.downgrade(work);
         let sent = self.sent();
+        self.release_followed(&work.uid, sent);
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
@@ -163,11 +164,8 @@ impl Facts {
             return;
         }
         let may_start = self.may_start(upgrade, work, sent);
-        let limit = upgrade
-            .in_force(sent)
-            .map(|one| one.max_concurrency)
-            .max()
-            .unwrap_or_default();
+        let limit = upgrade.in_force(sent).map(|one| one.max_concurrency).max();
+        let limit = limit.unwrap_or_default();
         // Whoever rewrites a record or a work decides what the controller believes of that cluster.
         let is_edited = |name: &String| upgrade.records.get(name).is_some_and(|record| record.is_edited);
         if is_edited(&work.cluster) {
@@ -210,6 +208,7 @@ impl Facts {
             let names = names.join(", ");
             format!("{names} are under way at the same time, and maxConcurrency is {limit}")
         });
+        self.judge_asked(work, goes_on || is_exempt);
         self.check(Rule::Exclusive, rival.is_none(), || {
             format!(
                 "{cluster} started while {} is at work on it",
