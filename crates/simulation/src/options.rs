@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::choice::Choices;
 use crate::fault::Fault;
 
+/// The first of the seeds whose upgrades may ask clusters and wait for worker pools. Sweeps do not come to them by themselves.
+pub const ASKING: u64 = 1 << 62;
+
 /// What an upgrade does with the answers of clusters to its preflight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preflight {
@@ -181,12 +184,12 @@ impl Options {
             rates: rates(choices),
             ..Self::default()
         };
-        plain.asking(choices)
+        plain.asking(choices, seed >= ASKING)
     }
 
-    /// The same with a preflight and worker pools, in a part of the seeds. Of all others they cost nothing.
-    fn asking(mut self, choices: Choices) -> Self {
-        let happens = |name: &str, per_mille| choices.of(name, 0).happens(per_mille);
+    /// The same with a preflight and worker pools, in a part of the seeds that may have them. All others they cost nothing.
+    fn asking(mut self, choices: Choices, may_ask: bool) -> Self {
+        let happens = |name: &str, per_mille| may_ask && choices.of(name, 0).happens(per_mille);
         let between = |name: &str, least, most| choices.of(name, 0).between(least, most);
         if happens("preflight", 250) {
             let modes = [Preflight::Require, Preflight::Require, Preflight::Report];
