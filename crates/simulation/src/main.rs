@@ -244,7 +244,7 @@ fn run_many(cli: &Cli) -> Result<ExitCode> {
     for (seed, hash) in totals.hashes.iter().filter(|_| cli.hashes) {
         let _ = writeln!(text, "seed {seed} trace {hash:016x}");
     }
-    let untried = totals.untried();
+    let untried = totals.untried(first);
     for rule in &untried {
         let _ = writeln!(text, "the rule {} was never tried", rule.as_str());
     }

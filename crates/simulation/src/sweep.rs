@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Result, anyhow};
 
 use crate::fault::{Fault, Faults};
-use crate::options::Options;
+use crate::options::{ASKING, Options};
 use crate::oracle::Rule;
 use crate::run::{Outcome, run};
 use crate::trace::Trace;
@@ -35,10 +35,12 @@ pub struct Totals {
 const WHOLE: u64 = 400;
 
 impl Totals {
-    /// Rules that a sweep of many seeds has never tried.
+    /// Rules that a sweep of many seeds from this one on has never tried.
     #[must_use]
-    pub fn untried(&self) -> Vec<Rule> {
+    pub fn untried(&self, first: u64) -> Vec<Rule> {
+        let has_pools = first >= ASKING;
         let rules = Rule::ALL.iter().filter(|_| self.runs >= WHOLE);
+        let rules = rules.filter(|rule| has_pools || !matches!(rule, Rule::Probes | Rule::WorkerPools));
         rules
             .filter(|rule| !self.checked.contains_key(rule))
             .copied()
