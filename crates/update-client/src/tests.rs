@@ -71,6 +71,7 @@ async fn no_redirect_leads_from_https_to_plain_http() {
 
 #[tokio::test]
 async fn other_redirects_are_followed_up_to_a_bound() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let (end, mut requests) = plain(None).await;
     let (start, _) = plain(Some(format!("http://127.0.0.1:{end}/"))).await;
     let service = Service::new(&format!("http://127.0.0.1:{start}"), "tests", &[], None).unwrap();
