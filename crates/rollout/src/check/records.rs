@@ -130,7 +130,8 @@ pub(super) fn is_proven(
         .filter(|(_, work)| work.status == StepStatus::Succeeded)
         .filter(|(step, _)| {
             let is_waited_for = *step == Step::Platform && policy.worker_pools_timeout.is_some();
-            !is_waited_for || cluster.worker_pools == WorkerPools::Updated
+            let have_followed = cluster.worker_pools == WorkerPools::Updated && policy.clock_trusted;
+            !is_waited_for || have_followed
         })
         .is_some_and(|(step, work)| {
             speaks_for(work, record, step) || goes_on(cluster, record, work, step, now)
@@ -522,7 +523,9 @@ impl Checker<'_> {
             return began.map(|began| began + length).into_iter().collect();
         }
         if record.phase == Phase::Workers {
+            // Once the pools have followed, the phase stays until the work of the next step is there.
             let length = self.policy.worker_pools_timeout;
+            let length = length.filter(|_| !record.succeeded(Stage::Platform));
             return length.map(|length| record.since + length).into_iter().collect();
         }
         let Some(step) = timed_step(record.phase) else {

@@ -95,15 +95,25 @@ impl ClusterEvaluator<'_> {
             return Some(now);
         }
         let started = self.stage(step.into(), now).started;
-        let deadline = started + self.policy.timeout(step);
+        let deadline = if self.waits_for_pools(step) {
+            self.workers_deadline()
+        } else {
+            started + self.policy.timeout(step)
+        };
         if self.now >= deadline {
-            if self.expired(started, step) {
+            if self.is_missed(deadline, step) {
                 self.time_out_without_work(step);
             }
             return None;
         }
         self.wake_at(deadline);
         Some(started)
+    }
+
+    /// True when the version of the cluster is updated, and only the time of its worker pools counts.
+    fn waits_for_pools(&self, step: Step) -> bool {
+        let is_behind = self.before == Phase::Workers && self.out.record.phase == Phase::Workers;
+        step == Step::Platform && is_behind && self.policy.worker_pools_timeout.is_some()
     }
 
     /// True when a step was to begin, but its request did not get out before the hub was out of reach: no work is there or may come, and
@@ -196,7 +206,9 @@ impl ClusterEvaluator<'_> {
     }
 
     fn time_out_without_work(&mut self, step: Step) {
-        let limit = duration(self.policy.timeout(step));
+        let waits_for_pools = self.waits_for_pools(step);
+        let pools = self.policy.worker_pools_timeout.filter(|_| waits_for_pools);
+        let limit = duration(pools.unwrap_or_else(|| self.policy.timeout(step)));
         let failed_write = self.cluster.backoff.as_ref();
         let failed_write = failed_write.map(|backoff| (Reason::WriteFailed, backoff.error.to_string()));
         let message = match self.blocker(step).or(failed_write) {
@@ -207,6 +219,9 @@ impl ClusterEvaluator<'_> {
         };
         match step {
             Step::PreAction => self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, &message),
+            Step::Platform if waits_for_pools => {
+                self.fail(Stage::Platform, Reason::WorkerPoolsTimeout, &message);
+            }
             Step::Platform => self.fail(Stage::Platform, Reason::ClusterUpgradeTimeout, &message),
             Step::Operators => self.fail(Stage::Operators, Reason::OperatorsUpgradeTimeout, &message),
             Step::PostAction => self.phase(Phase::Failed, Reason::PostActionTimeout, &message),
@@ -282,10 +297,14 @@ impl ClusterEvaluator<'_> {
         }
         match &self.cluster.preflight {
             Preflight::Ready => return true,
-            Preflight::Stale => {
+            Preflight::Stale if self.policy.clock_trusted => {
                 self.out.stale = true;
                 return true;
             }
+            Preflight::Stale => self.wait(
+                Reason::PreflightPending,
+                "It is not known how old the answers of the cluster are until the clocks agree",
+            ),
             Preflight::NotAsked => self.wait(
                 Reason::PreflightPending,
                 "The cluster is asked whether it would take the update",

@@ -49,6 +49,25 @@ fn the_platform_step_is_not_done_before_the_worker_pools_are() {
 }
 
 #[test]
+fn the_time_limit_of_the_pools_ends_when_they_have_followed() {
+    let followed = || updated(record(Phase::Workers).since(10)).pools_updated();
+    for now in [20, 69, 71] {
+        let plan = planned(now, asked().operators().timeouts(200, 200), followed());
+        assert_eq!(writes(&plan), ["create a/Operators"], "at {now}");
+        assert!(record_of(&plan, "a").succeeded(Stage::Platform));
+    }
+}
+
+#[test]
+fn a_clock_that_is_not_trusted_does_not_tell_that_the_pools_have_followed() {
+    let waiting = || updated(record(Phase::Workers).since(10)).pools_updated();
+    let plan = planned(20, asked().distrusted_clock(), waiting());
+    assert_eq!(stand(&plan, "a").0, Phase::Workers);
+    let plan = planned(20, asked(), waiting());
+    assert_eq!(stand(&plan, "a").0, Phase::Complete);
+}
+
+#[test]
 fn pools_that_do_not_follow_in_time_fail_the_cluster_once_the_hub_was_read() {
     let late =
         || updated(record(Phase::Workers).since(10)).pools_behind(Reason::PoolPaused, "worker is paused");
@@ -82,6 +101,24 @@ fn a_report_that_is_missing_while_the_pools_follow_is_no_failure() {
         Phase::Partial,
         "an edit no longer waits for the pools"
     );
+}
+
+#[test]
+fn only_the_time_of_the_pools_counts_while_the_work_is_missing() {
+    // Somebody has deleted it, long after clusterUpgradeTimeout.
+    let gone = || {
+        let waiting = record(Phase::Workers).since(100).stage(Stage::Platform, 0);
+        fleet().cluster("a").record(waiting)
+    };
+    let asked = || asked().timeouts(50, 50);
+    let plan = planned(110, asked(), gone());
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    assert_eq!(stand(&plan, "a").0, Phase::Workers);
+    assert_eq!(plan.wake_at, Some(at(160)));
+    let plan = planned(160, asked(), gone());
+    assert_eq!(writes(&plan), ["read a/Platform"]);
+    let plan = planned(161, asked(), gone().read(Step::Platform, 160));
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::WorkerPoolsTimeout));
 }
 
 #[test]
