@@ -8,17 +8,20 @@ mod object;
 mod request;
 mod update;
 
+use std::collections::BTreeMap;
+
+use clusterversion::{Era, gates};
 use cvo_model::precondition::PreconditionResult;
 use serde_json::{Value, json};
 
 pub use self::object::{Installation, lie, new_cluster_version};
-pub(crate) use self::request::payload;
+pub use self::request::payload;
 use self::request::{Release, Request};
 use self::update::{Update, begin, progress};
 use super::controller::{Controller, ControllerContext};
 use super::pace::scale;
 use crate::fields::{self, Cond, Time, set_condition};
-use crate::store::ObjectKey;
+use crate::store::{ObjectKey, Store};
 
 /// The key of every cluster's ClusterVersion.
 #[must_use]
@@ -55,6 +58,7 @@ impl Controller for VersionOperator {
         let live = context.store.get(&key())?;
         let mut version = live.clone();
         show_upgradeable(&mut version, context, now);
+        object::retrieve_again(&mut version, context.faults, now);
         self.read_request(&mut version, context, now);
         let mut next = self.step(&mut version, context, now);
         if let Some(at) = self.acknowledge {
@@ -236,24 +240,39 @@ fn judge(version: &Value, target: &Release, context: &ControllerContext<'_>) -> 
 }
 
 fn show_upgradeable(version: &mut Value, context: &ControllerContext<'_>, now: Time) {
-    match context.faults.refusing() {
+    let shown = match context.faults.refusing() {
+        Some((reason, message)) => Some((reason.to_owned(), message.to_owned())),
+        None => open_gate(version, context.store),
+    };
+    match shown {
         Some((reason, message)) => {
-            set_condition(
-                version,
-                Cond {
-                    kind: "Upgradeable",
-                    status: "False",
-                    reason,
-                    message,
-                },
-                now,
-            );
+            let cond = Cond {
+                kind: "Upgradeable",
+                status: "False",
+                reason: &reason,
+                message: &message,
+            };
+            set_condition(version, cond, now);
         }
         None if fields::condition_status(version, "Upgradeable").is_some() => {
             fields::remove_condition(version, "Upgradeable");
         }
         None => {}
     }
+}
+
+/// Reason and text of a gate that is not acknowledged, if the cluster has gates.
+fn open_gate(version: &Value, store: &Store) -> Option<(String, String)> {
+    let of = |(namespace, name)| ObjectKey::new("", "configmaps", namespace, name);
+    let data = |object: Value| -> BTreeMap<String, String> {
+        serde_json::from_value(object["data"].clone()).unwrap_or_default()
+    };
+    let gates = data(store.get(&of(gates::GATES))?);
+    let acks = store.get(&of(gates::ACKS)).map(data).unwrap_or_default();
+    let current = fields::text(version, &["status", "desired", "version"]);
+    let open = gates::unacknowledged(&gates, &acks, current, Era::of(current));
+    let first = open.into_iter().next()?;
+    Some((first.reason.to_owned(), first.message))
 }
 
 fn observe(version: &mut Value) {

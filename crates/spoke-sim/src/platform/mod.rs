@@ -7,6 +7,7 @@ mod controller;
 pub mod cvo;
 mod job;
 mod pace;
+pub mod pools;
 mod workload;
 
 pub use self::controller::{Controller, ControllerContext};
@@ -19,11 +20,17 @@ pub struct Platform {
     version: cvo::VersionOperator,
     jobs: job::Jobs,
     workloads: workload::Workloads,
+    pools: pools::MachineConfigOperator,
 }
 
 impl Controller for Platform {
     fn advance(&mut self, context: &mut ControllerContext<'_>, now: Time) -> Option<Time> {
-        let controllers: [&mut dyn Controller; 3] = [&mut self.version, &mut self.jobs, &mut self.workloads];
+        let controllers: [&mut dyn Controller; 4] = [
+            &mut self.version,
+            &mut self.jobs,
+            &mut self.workloads,
+            &mut self.pools,
+        ];
         controllers
             .into_iter()
             .filter_map(|controller| controller.advance(context, now))

@@ -17,6 +17,8 @@ pub struct Pace {
     pub job: Duration,
     /// Until a Deployment or the like is available.
     pub rollout: Duration,
+    /// Until the nodes of a worker pool run a new configuration.
+    pub machines: Duration,
     /// Real time per simulated time, for durations in objects such as Job deadlines and TTLs.
     pub time_scale: f64,
     /// Maximum deviation of an update's durations, as a fraction of them.
@@ -48,6 +50,7 @@ impl Pace {
             update: update.mul_f64(scale),
             job: Duration::from_secs(90).mul_f64(scale),
             rollout: Duration::from_secs(20).mul_f64(scale),
+            machines: Duration::from_mins(20).mul_f64(scale),
             time_scale: scale,
             jitter: 0.25,
             plateaus: true,
@@ -63,6 +66,7 @@ impl Pace {
             update: total.saturating_sub(total / 2),
             job: total,
             rollout: total / 4,
+            machines: total,
             time_scale: 1.0,
             jitter: 0.0,
             plateaus: false,

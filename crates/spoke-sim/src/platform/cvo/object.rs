@@ -98,6 +98,14 @@ pub(super) fn show_channel(version: &mut Value, faults: &Faults, now: Time) {
     set_condition(version, cond, now);
 }
 
+/// The operator looks for updates again when the cause is over for which it retrieved none.
+pub(super) fn retrieve_again(version: &mut Value, faults: &Faults, now: Time) {
+    let has_failed = fields::condition_status(version, "RetrievedUpdates") == Some("False");
+    if has_failed && !faults.update_service_outage(None) && !faults.is_in_no_channel() {
+        show_channel(version, faults, now);
+    }
+}
+
 /// Why the update service gives no updates, with the texts of the model.
 fn retrieval_failure(version: &Value, faults: &Faults) -> Option<retrieval::RetrievalFailure> {
     let text = |path: [&str; 2]| fields::text(version, &path).to_owned();

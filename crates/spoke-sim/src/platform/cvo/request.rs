@@ -94,7 +94,8 @@ pub(super) fn preconditions(version: &Value, target: &Release, unoffered: bool) 
 }
 
 /// The payload image of a version, the same on every cluster.
-pub(crate) fn payload(version: &str) -> String {
+#[must_use]
+pub fn payload(version: &str) -> String {
     let rng = SeededRng::new(0).of(version);
     let [a, b, c, d] = [0, 1, 2, 3].map(|n| rng.nth(n).bits());
     format!("quay.io/openshift-release-dev/ocp-release@sha256:{a:016x}{b:016x}{c:016x}{d:016x}")
