@@ -158,6 +158,20 @@ faults! {
     Reshape = "reshape";
     /// 504 for a write that is carried out all the same, before or after the answer.
     TimedOut = "504";
+    /// A cluster does not offer the update any more, or offers it with another risk, for a while.
+    Withhold = "withhold";
+    /// What a cluster says of the update changes every second for a while.
+    Flap = "flap";
+    /// A worker pool of a cluster is paused or degraded, or gets another configuration.
+    Pool = "pool";
+    /// A probe is deleted by hand.
+    DeleteProbe = "delete-probe";
+    /// A work of somebody else has the name of a probe, and asks the same as one of the upgrade, for a while.
+    ForgeProbe = "forge-probe";
+    /// The answers of a cluster to a probe are too long, of other types or of other forms.
+    ProbeNonsense = "probe-nonsense";
+    /// The answers of a cluster to a probe arrive up to 50 s late.
+    LateAnswer = "late-answer";
 }
 
 impl Fault {
@@ -229,8 +243,30 @@ impl Fault {
             | Self::FalseEnd
             | Self::FalseClaim
             | Self::HoldWork
-            | Self::Reshape => false,
+            | Self::Reshape
+            | Self::Withhold
+            | Self::Flap
+            | Self::Pool
+            | Self::DeleteProbe
+            | Self::ForgeProbe
+            | Self::ProbeNonsense
+            | Self::LateAnswer => false,
         }
+    }
+
+    /// Whether it strikes only what clusters are asked.
+    #[must_use]
+    pub const fn is_of_probes(self) -> bool {
+        matches!(
+            self,
+            Self::Withhold
+                | Self::Flap
+                | Self::Pool
+                | Self::DeleteProbe
+                | Self::ForgeProbe
+                | Self::ProbeNonsense
+                | Self::LateAnswer
+        )
     }
 }
 

@@ -1,5 +1,6 @@
 //! A request on its way.
 
+use api::names::PROBE;
 use bytes::Bytes;
 use http::Uri;
 use serde_json::Value;
@@ -83,6 +84,13 @@ impl Letter {
             "PATCH" => path.contains("/manifestworks") || path.contains("/managedclustersupgrades"),
             _ => false,
         }
+    }
+
+    /// Whether it tells the status of a probe.
+    pub(crate) fn is_answer(&self) -> bool {
+        let mut parts = self.path().rsplit('/');
+        let (last, name) = (parts.next(), parts.next().unwrap_or_default());
+        last == Some("status") && name.ends_with(PROBE)
     }
 
     pub(crate) fn is_about_reports(&self) -> bool {

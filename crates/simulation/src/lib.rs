@@ -20,6 +20,7 @@ pub mod options;
 pub mod oracle;
 pub mod people;
 pub mod protection;
+pub mod reading;
 pub mod replica;
 pub mod run;
 pub mod story;

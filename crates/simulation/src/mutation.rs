@@ -1,13 +1,13 @@
 //! What a broken controller would do, played at its wire: each mutation must be found by a rule
 //! (`crates/simulation/tests/mutations.rs`).
 
-use api::names::{ANNOTATION_ATTEMPT, LABEL_MCU_UID, Step};
+use api::names::{ANNOTATION_ATTEMPT, LABEL_MCU_UID, PROBE, Step};
 use serde_json::{Value, json};
 
 use crate::admin::{reports_of, upgrades_of, works_of};
 use crate::names::{OUTSIDER, RIVAL, TEAM, UPGRADE};
 use crate::protection::Protection;
-use crate::world::cluster;
+use crate::world::{GATE, cluster};
 
 /// A way in which the controller is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +92,14 @@ pub enum Mutation {
     Illegible,
     /// It does not see that the third cluster has other labels.
     BlindToLeaving,
+    /// It takes an update that a cluster does not offer for one that it offers.
+    BlindToOffers,
+    /// It takes worker pools that are being updated for pools that are updated.
+    BlindToPools,
+    /// Its probes acknowledge a gate that no spec names.
+    AcknowledgeMore,
+    /// Its probes write what they should only read.
+    ChangeMore,
     /// It lacks a protection from faults. These have tests of their own.
     Lacks(Protection),
 }
@@ -110,6 +118,10 @@ pub struct Seen<'a> {
 impl Seen<'_> {
     fn is(self, verb: &str, plural: &str) -> bool {
         self.verb == verb && self.path.contains(plural)
+    }
+
+    fn is_probe(self) -> bool {
+        self.is("POST", "/manifestworks") && self.body.contains(PROBE)
     }
 
     fn value(self) -> Value {
@@ -144,6 +156,22 @@ fn second_report(mut report: Value) -> Extra {
     ("PATCH", path, APPLY, report)
 }
 
+/// A probe that acknowledges a gate, too.
+fn acknowledging(mut probe: Value) -> Option<String> {
+    let manifests = probe.pointer_mut("/spec/workload/manifests")?.as_array_mut()?;
+    let acks = manifests
+        .iter_mut()
+        .find(|one| one["metadata"]["name"] == "admin-acks")?;
+    acks["data"] = json!({GATE: "true"});
+    let configs = probe.pointer_mut("/spec/manifestConfigs")?.as_array_mut()?;
+    let config = configs
+        .iter_mut()
+        .find(|one| one["resourceIdentifier"]["name"] == "admin-acks")?;
+    config["updateStrategy"] =
+        json!({"type": "ServerSideApply", "serverSideApply": {"force": true, "fieldManager": "work-agent"}});
+    Some(probe.to_string())
+}
+
 /// Two changes of a work that does not exist for each of twelve clusters.
 fn loop_over_fleet() -> Vec<Extra> {
     let paths = (0..24).map(|number| format!("{}/nothing", works_of(&cluster(number % 12))));
@@ -152,7 +180,7 @@ fn loop_over_fleet() -> Vec<Extra> {
 
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 44] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
@@ -193,6 +221,10 @@ impl Mutation {
         Self::RecordTwice,
         Self::Illegible,
         Self::BlindToLeaving,
+        Self::BlindToOffers,
+        Self::BlindToPools,
+        Self::AcknowledgeMore,
+        Self::ChangeMore,
     ];
 
     /// What the controller reads instead of something else.
@@ -224,6 +256,11 @@ impl Mutation {
                 "clusterset\":\"fleet\",\"name\":\"elsewhere\"",
                 "clusterset\":\"fleet\",\"name\":\"c02\"",
             )),
+            Self::BlindToOffers => Some((
+                r#""message":"offer/1""#,
+                r#""message":"offer/1\nlisted registry/release""#,
+            )),
+            Self::BlindToPools => Some(("updating 1 worker", "updated 1 worker")),
             Self::Lacks(protection) => protection.reads(),
             _ => None,
         }
@@ -268,6 +305,10 @@ impl Mutation {
                 }
                 Some(status.to_string())
             }
+            Self::ChangeMore if seen.is_probe() => {
+                Some(seen.body.replace(r#""type":"ReadOnly""#, r#""type":"Update""#))
+            }
+            Self::AcknowledgeMore if seen.is_probe() => acknowledging(seen.value()),
             Self::TakeAway if seen.is("POST", "/manifestworks") => {
                 let mut work = seen.value();
                 work.get_mut("spec")?.as_object_mut()?.remove("deleteOption");

@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 use crate::choice::Choices;
 use crate::fault::Fault;
 
+/// What an upgrade does with the answers of clusters to its preflight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Preflight {
+    /// The status tells them.
+    Report,
+    /// Only clusters that would take the update start.
+    Require,
+}
+
 /// The options of a run. A story names only those that differ from the default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -57,6 +66,28 @@ pub struct Options {
     pub quiet_seconds: u64,
     /// Whether all replicas start anew when all is done.
     pub restart: bool,
+    /// `spec.preflight.mode`; absent if clusters are not asked.
+    pub preflight: Option<Preflight>,
+    /// `spec.preflight.timeout` in seconds.
+    pub preflight_seconds: u64,
+    /// Whether the preflight ignores that a cluster fails.
+    pub ignore_failing: bool,
+    /// Whether clusters are in another channel, which the preflight sets.
+    pub set_channel: bool,
+    /// Whether some clusters offer the update with risks, or not at first.
+    pub mixed_offers: bool,
+    /// Whether the spec accepts these risks from the beginning.
+    pub accept_risks: bool,
+    /// Whether clusters run another minor version, and the update has a gate.
+    pub gates: bool,
+    /// Whether the spec acknowledges the gate from the beginning.
+    pub acknowledge: bool,
+    /// Whether the upgrade waits for worker pools.
+    pub worker_pools: bool,
+    /// How long worker pools take for a new configuration, in seconds.
+    pub pools_seconds: u64,
+    /// `workerPoolsTimeout` in seconds.
+    pub pools_timeout_seconds: u64,
     /// How often each fault happens, in thousandths of its occasions. A story names its faults one by one instead.
     #[serde(skip)]
     pub rates: Vec<(Fault, u64)>,
@@ -87,6 +118,17 @@ impl Default for Options {
             settle_seconds: 0,
             quiet_seconds: 120,
             restart: false,
+            preflight: None,
+            preflight_seconds: 120,
+            ignore_failing: false,
+            set_channel: false,
+            mixed_offers: false,
+            accept_risks: false,
+            gates: false,
+            acknowledge: false,
+            worker_pools: false,
+            pools_seconds: 30,
+            pools_timeout_seconds: 21_600,
             rates: Vec::new(),
         }
     }
@@ -102,7 +144,7 @@ impl Options {
         let clusters = between("clusters", 2, 6);
         let replicas = between("replicas", 1, 2);
         let update_seconds = between("update", 5, 90);
-        Self {
+        let plain = Self {
             seed,
             clusters,
             canaries: between("canaries", 0, 2).min(clusters - 1),
@@ -137,7 +179,44 @@ impl Options {
             quiet_seconds: if happens("long quiet", 75) { 900 } else { 120 },
             restart: happens("restart", 500),
             rates: rates(choices),
+            ..Self::default()
+        };
+        plain.asking(choices)
+    }
+
+    /// The same with a preflight and worker pools, in a part of the seeds. Of all others they cost nothing.
+    fn asking(mut self, choices: Choices) -> Self {
+        let happens = |name: &str, per_mille| choices.of(name, 0).happens(per_mille);
+        let between = |name: &str, least, most| choices.of(name, 0).between(least, most);
+        if happens("preflight", 180) {
+            let modes = [Preflight::Require, Preflight::Require, Preflight::Report];
+            self.preflight = choices.of("preflight mode", 0).pick(&modes);
+            self.preflight_seconds = between("preflight timeout", 20, 300);
+            self.ignore_failing = happens("ignore failing", 300);
+            self.set_channel = happens("set channel", 200);
+            self.mixed_offers = happens("mixed offers", 600);
+            self.accept_risks = happens("accept risks", 500);
+            // The second upgrade acknowledges nothing.
+            self.gates = !self.rival && happens("gates", 300);
+            self.acknowledge = self.gates && happens("acknowledge", 500);
         }
+        if happens("worker pools", 80) {
+            self.worker_pools = true;
+            self.pools_seconds = between("pools", 5, 200);
+            if happens("pools timeout", 300) {
+                self.pools_timeout_seconds = 240 + self.pools_seconds;
+            }
+        }
+        if !self.asks() {
+            self.rates.retain(|(fault, _)| !fault.is_of_probes());
+        }
+        self
+    }
+
+    /// Whether clusters are asked anything.
+    #[must_use]
+    pub const fn asks(&self) -> bool {
+        self.preflight.is_some() || self.worker_pools
     }
 
     /// The same with these faults.
@@ -157,6 +236,18 @@ impl Options {
     #[must_use]
     pub const fn soak(&self) -> Duration {
         Duration::from_secs(self.soak_seconds)
+    }
+
+    /// How long a cluster takes for what it is asked, at the most.
+    #[must_use]
+    pub const fn answers(&self) -> Duration {
+        let before = if self.preflight.is_some() { 180 } else { 0 };
+        let pools = if self.worker_pools {
+            240 + 2 * self.pools_seconds
+        } else {
+            0
+        };
+        Duration::from_secs(before + pools)
     }
 
     /// How often a fault happens, in thousandths.

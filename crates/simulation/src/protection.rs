@@ -43,6 +43,8 @@ pub enum Protection {
     Belonging,
     /// It notices that somebody has changed a report. Without: it does not hear of it.
     Attention,
+    /// It waits for worker pools that are paused. Without: it takes them for updated.
+    Pools,
     /// It reads which retry was carried out. Without: it does not know that when it starts anew.
     RetryToken,
 }
@@ -63,6 +65,7 @@ impl Protection {
             Self::Claims => Some(("\"value\":\"4.14.15\"", "\"value\":\"4.14.9\"")),
             Self::Edits => Some(("\"version\":\"4.14.13\"", "\"version\":\"4.14.12\"")),
             Self::Operators => Some(("\"ocpOperators\"", "\"strangeOperators\"")),
+            Self::Pools => Some(("paused 1 worker", "updated 1 worker")),
             Self::RetryToken => Some(("\"observedRetry\"", "\"strangeRetry\"")),
             _ => None,
         }

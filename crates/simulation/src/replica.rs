@@ -19,18 +19,22 @@ use crate::names::NAMESPACE;
 use crate::time::MachineClock;
 use crate::wire::Wire;
 
-/// The flags of every replica. Reading them takes as long as ten requests.
-fn flags() -> Result<&'static Flags, clap::Error> {
-    static FLAGS: OnceLock<Flags> = OnceLock::new();
-    if let Some(flags) = FLAGS.get() {
+/// The flags of replicas, without and with the word that all agents read objects without writing them. Reading them takes as long
+/// as ten requests.
+fn flags(agents_read: bool) -> Result<&'static Flags, clap::Error> {
+    static FLAGS: [OnceLock<Flags>; 2] = [OnceLock::new(), OnceLock::new()];
+    let known = &FLAGS[usize::from(agents_read)];
+    if let Some(flags) = known.get() {
         return Ok(flags);
     }
-    let flags = Flags::try_parse_from([
+    let plain = [
         "mcu-controller",
         "--write-concurrency=8",
         "--approver-image=approver@sha256:00",
-    ])?;
-    Ok(FLAGS.get_or_init(|| flags))
+    ];
+    let agents_read = agents_read.then_some("--agents-support-read-only");
+    let flags = Flags::try_parse_from(plain.into_iter().chain(agents_read))?;
+    Ok(known.get_or_init(|| flags))
 }
 
 /// A running replica. Dropping it kills it: nothing of it runs any more, and what it sent is still on its way.
@@ -46,7 +50,7 @@ impl Replica {
     /// # Errors
     /// The flags contradict each other.
     pub fn start(wire: Wire, identity: &str, clock: &MachineClock, seed: u64) -> Result<Self> {
-        let flags = flags()?;
+        let flags = flags(wire.network().ground.options.asks())?;
         let client = Client::new(wire, NAMESPACE);
         let clock = clock.clone();
         let sources = Sources::simulated(move || clock.wall(), seed);

@@ -1,5 +1,6 @@
 //! One run: a fleet is upgraded while faults happen; then faults end, and everything must end and stay as it is.
 
+mod asked;
 mod endure;
 mod truth;
 
@@ -206,7 +207,7 @@ impl Run {
             .create(&upgrades_of(TEAM), &new_upgrade(&options, UPGRADE))
             .await
             .context("the upgrade")?;
-        Ok(Self {
+        let mut run = Self {
             people: People::new(admin.clone(), &hub, &network, Arc::clone(&agents)),
             options,
             clock,
@@ -222,7 +223,9 @@ impl Run {
             refused: 0,
             unread: 0,
             snapshots: VecDeque::new(),
-        })
+        };
+        run.furnish().await;
+        Ok(run)
     }
 
     async fn play(&mut self) -> Result<()> {
@@ -324,7 +327,8 @@ impl Run {
 
     /// Waits until everything is complete.
     async fn end(&mut self) -> Result<()> {
-        let per_cluster = self.options.update() * 4 + self.options.soak() + Duration::from_mins(3);
+        let per_cluster =
+            self.options.update() * 4 + self.options.soak() + self.options.answers() + Duration::from_mins(3);
         let ahead = if self.network.may_strike(Fault::ClockFar) {
             AHEAD
         } else {
@@ -375,6 +379,7 @@ impl Run {
 
     /// Some time after an update has ended, the claims of clusters follow.
     async fn claim(&mut self) -> Result<()> {
+        self.people.tend();
         let (ended, now) = (self.oracle.ended(), self.clock.elapsed());
         if ended > self.claimed {
             self.claimed = ended;
@@ -446,8 +451,11 @@ impl Run {
         }
         self.people.claim().await?;
         let faults = self.network.ground.trace.faults();
-        // A watch that says nothing is opened again after minutes, and a rejected report is written again.
-        let waits = |fault: &Occasion| matches!(fault.fault, Fault::WatchSilent | Fault::InvalidRow);
+        // A watch that says nothing is opened again after minutes, and so are a rejected report and what was refused of a probe.
+        let waits = |fault: &Occasion| {
+            let is_retried_late = self.options.asks() && fault.fault.disturbs();
+            is_retried_late || matches!(fault.fault, Fault::WatchSilent | Fault::InvalidRow)
+        };
         self.machines
             .live_for(if faults.iter().any(waits) {
                 SETTLE_LONG
@@ -456,6 +464,7 @@ impl Run {
             })
             .await?;
         self.works_left();
+        self.probes_left();
         self.recorded_once();
         self.told_as_recorded();
         self.swept().await?;

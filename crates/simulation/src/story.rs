@@ -103,7 +103,14 @@ fn fewer_faults(story: &mut Story, violates: impl Fn(&Story) -> bool) {
 
 /// Tries smaller sizes and times, one after the other.
 fn smaller_world(story: &mut Story, violates: impl Fn(&Story) -> bool) {
-    const CHANGES: [fn(&mut Options); 15] = [
+    const CHANGES: [fn(&mut Options); 22] = [
+        |options| options.preflight = None,
+        |options| options.worker_pools = false,
+        |options| options.gates = false,
+        |options| options.mixed_offers = false,
+        |options| options.set_channel = false,
+        |options| options.ignore_failing = false,
+        |options| options.pools_timeout_seconds = 21_600,
         |options| options.newer_build = false,
         |options| options.small_pages = false,
         |options| options.replicas = 1,

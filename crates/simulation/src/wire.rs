@@ -1,6 +1,5 @@
 //! The network between one client and the hub: latency, and the faults of the way and of the API server.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, Uri};
 use http_body::Frame;
@@ -20,13 +19,14 @@ use tokio::sync::oneshot;
 
 use crate::actor::{Role, Sender, sent_by};
 use crate::admin::upgrades_of;
-use crate::answers::{Body, bookmark, expired, plain, refusal, refusal_about, reset, revision_of, whole};
+use crate::answers::{Body, expired, refusal, refusal_about, reset, revision_of};
 use crate::fault::Fault;
 use crate::letter::{Letter, is_further_page, with_small_page};
 use crate::mutation::Mutation;
 use crate::names::{RIVAL, TEAM};
 use crate::network::{Network, works_of};
 use crate::oracle::Sent;
+use crate::reading::{Reading, nothing_new};
 use crate::words;
 
 /// An API server waits so long for its storage before it answers with 504.
@@ -451,6 +451,8 @@ impl Wire {
             (56, 85)
         } else if is_timed_out {
             (0, 20)
+        } else if self.role == Role::Agents && letter.is_answer() && self.strikes(Fault::LateAnswer, letter) {
+            (5, 50)
         } else {
             return Duration::ZERO;
         };
@@ -537,49 +539,6 @@ impl Wire {
             self.network.tell(&format!("{name} is stuck"));
         }
         is_stuck
-    }
-}
-
-/// What a watch delivers whose server has come to a standstill at a revision and does not notice.
-fn nothing_new(revision: &str) -> BoxStream<'static, Result<Bytes, Infallible>> {
-    let again = stream::repeat(bookmark(revision)).then(|line| async move {
-        tokio::time::sleep(Duration::from_secs(15)).await;
-        Ok(line)
-    });
-    again.boxed()
-}
-
-/// How a client takes what it reads.
-#[derive(Clone, Copy, Debug)]
-enum Reading {
-    /// As it is.
-    Plain,
-    /// As a newer build, which knows the older words, too.
-    Newer,
-    /// A broken controller takes one text for another.
-    Instead(&'static str, &'static str),
-}
-
-impl Reading {
-    fn read(self, bytes: Bytes) -> Bytes {
-        match self {
-            Self::Plain => bytes,
-            Self::Newer => Bytes::from(words::older(&String::from_utf8_lossy(&bytes))),
-            Self::Instead(from, to) => Bytes::from(String::from_utf8_lossy(&bytes).replace(from, to)),
-        }
-    }
-
-    async fn whole(self, response: Response<hub_sim::Body>) -> Response<Body> {
-        if matches!(self, Self::Plain) {
-            return response.map(plain);
-        }
-        let (parts, body) = response.into_parts();
-        let bytes = body
-            .collect()
-            .await
-            .map(http_body_util::Collected::to_bytes)
-            .unwrap_or_default();
-        Response::from_parts(parts, whole(self.read(bytes)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The hub of a run with its clusters, their agents and the upgrades.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use kube::Client;
 use serde_json::{Value, json};
@@ -7,13 +9,30 @@ use spoke_sim::{Agents, Pace, Scenario};
 
 use crate::admin::{Admin, CLUSTERS, bindings_of, decisions_of, managed_cluster};
 use crate::names::{HUB, NAMESPACE, OUTSIDER, PLACEMENT, RIVAL, SET, STRANGERS, TEAM};
-use crate::options::Options;
+use crate::options::{Options, Preflight};
 use crate::time::VirtualClock;
 
 /// A set that is not bound.
 const OTHER_SET: &str = "others";
-/// The version that all clusters run at first.
+/// The version that all clusters run at first, and the one if the update has a gate.
 const INSTALLED: &str = "4.14.9";
+const INSTALLED_BEFORE_GATE: &str = "4.13.9";
+/// The gate of the update.
+pub const GATE: &str = "ack-4.13-kube-1.27-api-removals-in-4.14";
+/// The risks of updates.
+pub const RISKS: [&str; 2] = ["SlowDisk", "SlowNetwork"];
+/// The channel of the upgrade.
+pub const CHANNEL: &str = "stable-4.14";
+
+/// The version that all clusters run at first.
+#[must_use]
+pub const fn installed(options: &Options) -> &'static str {
+    if options.gates {
+        INSTALLED_BEFORE_GATE
+    } else {
+        INSTALLED
+    }
+}
 
 /// The name of a cluster.
 #[must_use]
@@ -46,7 +65,7 @@ pub async fn make_fleet(admin: &Admin, options: &Options) -> Result<()> {
     make_binding(admin).await?;
     for name in fleet(options) {
         make_namespace(admin, &name).await?;
-        make_cluster(admin, &name, SET, INSTALLED).await?;
+        make_cluster(admin, &name, SET, installed(options)).await?;
     }
     make_namespace(admin, OUTSIDER).await?;
     make_cluster(admin, OUTSIDER, OTHER_SET, INSTALLED).await?;
@@ -274,7 +293,7 @@ pub fn upgrade(options: &Options, name: &str) -> Value {
         "maxConcurrency": options.max_concurrency,
         "clusterUpgradeTimeout": format!("{}s", options.timeout_seconds),
     });
-    let mut spec = json!({"clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"}});
+    let mut spec = json!({"clusterVersion": {"channel": CHANNEL, "version": "4.14.12"}});
     if name == RIVAL {
         spec["clusterSelector"] = selector(&wanted(options, name));
         spec["clusterVersion"]["version"] = format!("4.14.{}", options.rival_version).into();
@@ -303,6 +322,7 @@ pub fn upgrade(options: &Options, name: &str) -> Value {
         if options.operators {
             spec["ocpOperators"] = json!({"approveAllUpgrades": true});
         }
+        ask(options, &mut spec, &mut strategy);
     }
     spec["upgradeStrategy"] = strategy;
     json!({
@@ -313,17 +333,67 @@ pub fn upgrade(options: &Options, name: &str) -> Value {
     })
 }
 
+/// Adds what clusters are asked.
+fn ask(options: &Options, spec: &mut Value, strategy: &mut Value) {
+    if options.worker_pools {
+        strategy["workerPools"] = "Wait".into();
+        strategy["workerPoolsTimeout"] = format!("{}s", options.pools_timeout_seconds).into();
+    }
+    let Some(mode) = options.preflight else { return };
+    let mode = match mode {
+        Preflight::Report => "Report",
+        Preflight::Require => "Require",
+    };
+    spec["preflight"] = json!({"mode": mode, "timeout": format!("{}s", options.preflight_seconds)});
+    if options.ignore_failing {
+        spec["preflight"]["ignore"] = json!(["Failing"]);
+    }
+    if options.set_channel {
+        spec["preflight"]["setChannel"] = true.into();
+    }
+    if options.accept_risks {
+        spec["clusterVersion"]["acceptRisks"] = accepted();
+    }
+    if options.acknowledge {
+        spec["clusterVersion"]["adminAcks"] = acknowledged();
+    }
+}
+
+/// All risks, as a spec accepts them.
+#[must_use]
+pub fn accepted() -> Value {
+    RISKS
+        .iter()
+        .map(|name| json!({"name": name, "reason": "tried before"}))
+        .collect()
+}
+
+/// The gate, as a spec acknowledges it.
+#[must_use]
+pub fn acknowledged() -> Value {
+    json!([{"key": GATE, "reason": "nobody uses these interfaces"}])
+}
+
 /// Starts the agents of all clusters.
 ///
 /// # Errors
 /// They cannot be started.
 pub async fn start_agents(client: Client, options: &Options, clock: VirtualClock) -> Result<Agents> {
+    let channel = match (options.set_channel, options.gates) {
+        (true, _) => "fast-4.14",
+        (false, true) => CHANNEL,
+        (false, false) => "",
+    };
     let agents = Agents::builder(client)
         .clock(move || clock.wall())
-        .pace(Pace::exact(options.update()))
+        .pace(Pace {
+            machines: Duration::from_secs(options.pools_seconds),
+            ..Pace::exact(options.update())
+        })
         .seed(options.seed)
         .scenario(Scenario {
-            version: INSTALLED.to_owned(),
+            version: installed(options).to_owned(),
+            channel: channel.to_owned(),
             ..Scenario::default()
         })
         .start()

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use simulation::choice::Choices;
 use simulation::fault::{Fault, Faults, Occasion};
 use simulation::mutation::Mutation;
-use simulation::options::Options;
+use simulation::options::{Options, Preflight};
 use simulation::oracle::Rule;
 use simulation::run::{run, run_mutated};
 use simulation::sweep::of_each;
@@ -39,6 +39,7 @@ fn cases() -> Vec<Case> {
     let mut cases = cases_of_starts();
     cases.extend(cases_of_writes());
     cases.extend(cases_of_ends());
+    cases.extend(cases_of_probes());
     cases
 }
 
@@ -228,6 +229,38 @@ fn cases_of_ends() -> Vec<Case> {
     ]
 }
 
+fn cases_of_probes() -> Vec<Case> {
+    use Mutation as M;
+    let asked = with(|options| options.preflight = Some(Preflight::Require));
+    let withheld = with(|options| {
+        options.preflight = Some(Preflight::Require);
+        options.chaos_seconds = 200;
+        // What it has said before is long over then.
+        options.update_seconds = 60;
+        // The third cluster offers nothing until its turn has come.
+        let is_long = |seed: &u64| {
+            let choice = Choices::new(*seed).about("withhold", "c02", 10);
+            choice.pick(&[0, 1, 2]) == Some(0) && choice.between(20, 200) > 150
+        };
+        options.seed = (0..1000).find(is_long).unwrap();
+    });
+    let pools = with(|options| {
+        options.worker_pools = true;
+        options.pools_seconds = 300;
+    });
+    vec![
+        (
+            M::BlindToOffers,
+            Rule::Preflight,
+            withheld,
+            vec![at(Fault::Withhold, "c02", 10)],
+        ),
+        (M::BlindToPools, Rule::WorkerPools, pools, vec![]),
+        (M::AcknowledgeMore, Rule::Acks, asked.clone(), vec![]),
+        (M::ChangeMore, Rule::Probes, asked, vec![]),
+    ]
+}
+
 fn only(faults: &[Occasion]) -> Faults {
     Faults::Only(faults.iter().cloned().collect())
 }
@@ -297,6 +330,13 @@ fn every_fault_changes_what_happens() {
         small_pages: true,
         ..busy()
     };
+    let asked = Options {
+        preflight: Some(Preflight::Require),
+        worker_pools: true,
+        pools_seconds: 20,
+        ..busy()
+    };
+    let without_of_asked = hash(&asked);
     let (without, without_of_two) = (hash(&busy()), hash(&two));
     let without_of_paged = hash(&paged);
     let mut idle = Vec::new();
@@ -309,6 +349,7 @@ fn every_fault_changes_what_happens() {
         let (world, without) = match fault {
             Fault::Withdraw => (two.clone(), without_of_two),
             Fault::PageExpired => (paged.clone(), without_of_paged),
+            fault if fault.is_of_probes() => (asked.clone(), without_of_asked),
             _ => (busy(), without),
         };
         let options = world.with_rates(&[(*fault, rate)]);

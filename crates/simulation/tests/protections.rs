@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use simulation::fault::{Fault, Faults, Occasion};
 use simulation::mutation::Mutation;
-use simulation::options::Options;
+use simulation::options::{Options, Preflight};
 use simulation::oracle::Rule;
 use simulation::protection::Protection;
 use simulation::run::{run, run_mutated};
@@ -41,6 +41,18 @@ const UNBOUND: &[(Fault, &str)] = &[
     (
         Fault::HoldWork,
         "nothing but the cluster's next attempt waits for a work to go",
+    ),
+    (
+        Fault::Flap,
+        "whoever starts a cluster may believe what it has said within the last minute",
+    ),
+    (
+        Fault::ProbeNonsense,
+        "what makes no sense is not known, and no other text of it means that a cluster is ready",
+    ),
+    (
+        Fault::LateAnswer,
+        "nobody can tell an answer that comes late from one that was given late",
     ),
 ];
 
@@ -237,11 +249,33 @@ fn cases_of_records() -> Vec<Case> {
     ]
 }
 
+/// Faults of what clusters are asked.
+fn cases_of_probes() -> Vec<Case> {
+    use Fault as F;
+    use Protection as P;
+    let asked = |options: &mut Options| options.preflight = Some(Preflight::Require);
+    let pools = |options: &mut Options| {
+        options.worker_pools = true;
+        options.pools_seconds = 5;
+        options.chaos_seconds = 200;
+    };
+    vec![
+        Case {
+            mutation: Mutation::BlindToOffers,
+            ..case(F::Withhold, 200, P::Types, Rule::Preflight).within(asked)
+        },
+        case(F::Pool, 200, P::Pools, Rule::WorkerPools).within(pools),
+        case(F::DeleteProbe, 200, P::Repair, Rule::Ends).within(asked),
+        case(F::ForgeProbe, 300, P::Ownership, Rule::Foreign).within(asked),
+    ]
+}
+
 fn cases() -> Vec<Case> {
     let mut cases = cases_of_requests();
     cases.extend(cases_of_machines());
     cases.extend(cases_of_people());
     cases.extend(cases_of_records());
+    cases.extend(cases_of_probes());
     cases
 }
 

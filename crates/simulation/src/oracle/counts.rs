@@ -67,7 +67,7 @@ pub(super) fn contradiction(status: &Value) -> Option<&'static str> {
             "phases and complete",
         ),
         (
-            phase("Partial") + phase("Operators") == count("partialUpgrade"),
+            phase("Partial") + phase("Workers") + phase("Operators") == count("partialUpgrade"),
             "phases and partialUpgrade",
         ),
         (causes.len() <= MAX_CAUSES, "more causes than a status may have"),

@@ -34,6 +34,9 @@ fn key(owner: &str, cluster: &str, step: Step, row: &Row) -> Key {
 impl Facts {
     /// A failure by time is judged by the hub's clock, and by when the log shows that its step began.
     pub(super) fn deadline(&mut self, owner: &str, name: &str, row: &Row) {
+        if row.reason == "WorkerPoolsTimeout" {
+            self.pools_deadline(owner, name, row);
+        }
         let step = match row.reason.as_str() {
             "ClusterUpgradeTimeout" => Step::Platform,
             "PostActionTimeout" => Step::PostAction,
@@ -89,6 +92,21 @@ impl Facts {
             format!(
                 "{name} failed {seconds} s after its {word} began by its row, and it was sent at {began:?}"
             )
+        });
+    }
+
+    /// A cluster whose worker pools do not follow fails by their time alone, which runs from the end of its update at the earliest.
+    fn pools_deadline(&mut self, owner: &str, name: &str, row: &Row) {
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get(owner) else {
+            return;
+        };
+        let limits = upgrade.in_force(sent).filter_map(|spec| spec.asked.pools);
+        let least = limits.min().unwrap_or_default().saturating_sub(self.tolerance);
+        let ended = upgrade.end_of_row(name, Step::Platform, row).map(|end| end.first);
+        let is_over = ended.is_none_or(|ended| ended + least <= self.now);
+        self.check(Rule::Deadline, is_over, || {
+            format!("{name} failed by the time of its worker pools, and its update ended at {ended:?}")
         });
     }
 

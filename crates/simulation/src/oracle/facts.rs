@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use api::names::Step as WorkStep;
 
+use super::asked::Asked;
 use super::fields::Version;
 use super::memory::{Refusals, Reported, Straggler, Told, Withdrawn};
+use super::probes::Probes;
 use super::row::Row;
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
@@ -41,6 +43,7 @@ pub(super) struct Generation {
     pub timeout: Duration,
     /// What follows the release in each cluster.
     pub after: After,
+    pub asked: Asked,
     /// All that it asks for of clusters: whatever an edit changes of that queues them again.
     pub asks: String,
 }
@@ -458,6 +461,7 @@ pub(super) struct Facts {
     pub lists: BTreeMap<String, u64>,
     /// Writes of works that the hub forbids.
     pub forbidden: Refusals,
+    pub probes: Probes,
     /// Requests of the last minute, by replica and request.
     pub requests: HashMap<(Arc<str>, String), VecDeque<Duration>>,
     pub checked: BTreeMap<Rule, u64>,

@@ -1,5 +1,6 @@
 //! What must hold, judged only by the hub's log, by requests, and by the agents' own truth: never by what the controller thinks.
 
+mod asked;
 mod clocks;
 mod complete;
 mod counts;
@@ -8,10 +9,12 @@ mod facts;
 mod fields;
 mod memory;
 mod objects;
+mod probes;
 mod requests;
 mod row;
 mod rows;
 mod rule;
+mod said;
 mod starts;
 mod statuses;
 mod told;
@@ -24,6 +27,7 @@ use std::time::Duration;
 use hub_sim::{Change, Kind};
 
 use self::facts::Facts;
+pub use self::probes::{Past, Witness};
 pub use self::requests::Sent;
 pub use self::rule::{Rule, Violation};
 pub use self::told::Tidings;
@@ -72,6 +76,17 @@ impl Oracle {
     /// The hub goes back to an earlier time, and so does what is known of it.
     pub fn rewind(&self, known: Known) {
         self.with(|facts| facts.rewind(known.0));
+    }
+
+    /// Lets rules ask clusters themselves what they know of their past.
+    pub fn believe(&self, truth: Witness) {
+        self.with(|facts| facts.probes.believe(truth));
+    }
+
+    /// Whether any spec has ever acknowledged a key.
+    #[must_use]
+    pub fn has_ever_acknowledged(&self, key: &str) -> bool {
+        self.with(|facts| facts.has_ever_acknowledged(key))
     }
 
     /// Judges whether the ends that agents report are recorded. `disturbed`: when something last kept the controller from that.

@@ -9,6 +9,7 @@ use api::names::{
 use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
+use super::asked::Asked;
 use super::facts::{After, Cluster, Facts, Generation, Record, Upgrade};
 use super::fields::{Version, label, text, version};
 use super::row::Row;
@@ -42,7 +43,7 @@ fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
 }
 
 /// Reads `90s`, `3m` or `3h`.
-fn duration(text: &str) -> Duration {
+pub(super) fn duration(text: &str) -> Duration {
     let number = |unit: &str| {
         text.strip_suffix(unit)
             .and_then(|number| number.parse::<u64>().ok())
@@ -83,6 +84,7 @@ impl Generation {
                 operators: flag("/ocpOperators/approveAllUpgrades"),
                 action: spec.get("postUpgradeAction").is_some(),
             },
+            asked: Asked::of(spec),
             asks: ASKED
                 .map(|field| spec.get(field).unwrap_or(&Value::Null).to_string())
                 .join(" "),

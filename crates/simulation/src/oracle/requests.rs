@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::facts::{Facts, Key, Running, Upgrade};
 use super::fields::text;
+use super::probes::is_probe;
 use super::rule::Rule;
 use crate::actor::Sender;
 
@@ -72,6 +73,12 @@ pub(super) fn creation(body: &[u8]) -> (Key, String) {
     (key, note(annotations, ANNOTATION_STARTED_AT))
 }
 
+/// Whether a creation is that of a probe, which blocks nobody that is not asked first.
+fn is_of_probe(body: &[u8]) -> bool {
+    let ((_, cluster, name, ..), _) = creation(body);
+    is_probe(&cluster, &name)
+}
+
 /// Whether a path is that of a collection, not of one object.
 fn is_list(path: &str) -> bool {
     let mut parts = path.trim_start_matches('/').split('/');
@@ -102,7 +109,8 @@ impl Facts {
         if sent.verb == "DELETE" && sent.path.contains("/manifestworks/") {
             self.note_deletion(sender, sent);
         }
-        if sent.verb == "POST" && sent.path.ends_with("/manifestworks") {
+        let is_work = sent.verb == "POST" && sent.path.ends_with("/manifestworks");
+        if is_work && !is_of_probe(sent.body) {
             self.note_creation(sender, sent);
             self.note_missing(sender, sent);
             self.note_blocked_creation(sender, sent);

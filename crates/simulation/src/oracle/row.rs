@@ -29,7 +29,10 @@ pub(super) struct Row {
 
 /// Whether a phase holds a slot.
 pub(super) fn holds_slot(phase: &str) -> bool {
-    matches!(phase, "PreAction" | "Initialized" | "Partial" | "Operators")
+    matches!(
+        phase,
+        "PreAction" | "Initialized" | "Partial" | "Workers" | "Operators"
+    )
 }
 
 /// A step of a row.

@@ -450,6 +450,9 @@ impl Facts {
             // It came to the end of its update, and did not fail by time before.
             self.tried(Rule::Deadline);
         }
+        if is_news {
+            self.judge_pools(owner, name, row, was.map_or("", |(phase, _)| phase));
+        }
         if row.phase == "Failed" && is_news {
             self.deadline(owner, name, row);
         }

@@ -79,6 +79,14 @@ rules! {
     Quiet = "quiet";
     /// Nothing changes when all is done and all replicas start anew.
     Restart = "restart";
+    /// Where that is required, a cluster starts only after it has said that it would take the update, and an image is one that it told.
+    Preflight = "preflight";
+    /// A probe changes nothing but what the spec says, and nothing of it is left in the end.
+    Probes = "probes";
+    /// What is acknowledged on clusters is what the spec acknowledges.
+    Acks = "acks";
+    /// Where an upgrade waits for worker pools, no update is over before they have followed.
+    WorkerPools = "worker-pools";
     /// A replica's loop does not end by itself.
     Ended = "ended";
 }

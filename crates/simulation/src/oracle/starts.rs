@@ -156,6 +156,7 @@ impl Facts {
     pub(super) fn start(&mut self, work: &Work) {
         self.downgrade(work);
         let sent = self.sent();
+        self.release_followed(&work.uid, sent);
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
@@ -210,6 +211,7 @@ impl Facts {
             let names = names.join(", ");
             format!("{names} are under way at the same time, and maxConcurrency is {limit}")
         });
+        self.judge_asked(work, goes_on || is_exempt);
         self.check(Rule::Exclusive, rival.is_none(), || {
             format!(
                 "{cluster} started while {} is at work on it",

@@ -163,6 +163,7 @@ impl Facts {
     /// whose answers are lost hold slots, too, so it counts only while nothing disturbs the controller.
     fn under_way(&mut self, uid: &str, in_flight: u64) {
         let sent = self.sent();
+        self.release_followed(uid, sent);
         let is_calm = self.disturbed <= sent;
         let Some(upgrade) = self.upgrades.get(uid) else {
             return;

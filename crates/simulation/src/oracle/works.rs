@@ -15,6 +15,7 @@ use super::clocks::wall;
 use super::facts::{Cluster, Created, DEAF, End, Facts, Key, ON_ITS_WAY, Record};
 use super::fields::{label, text};
 use super::memory::Withdrawn;
+use super::probes::is_probe;
 use super::requests::creation;
 use super::row::Row;
 use super::rule::Rule;
@@ -31,7 +32,7 @@ pub(super) struct Work {
     step: Option<Step>,
     pub(super) revision: String,
     pub(super) retry: String,
-    owner: String,
+    pub(super) owner: String,
     pub(super) target: String,
     pub(super) started: String,
     pub(super) value: Arc<Value>,
@@ -66,6 +67,11 @@ impl Work {
         self.value.at("/metadata/annotations")
     }
 
+    /// Whether it is that of a step.
+    pub(super) fn is_of(&self, step: Step) -> bool {
+        self.step == Some(step)
+    }
+
     fn takes_slot(&self) -> bool {
         matches!(
             self.step,
@@ -96,7 +102,7 @@ impl Work {
 
     /// Whether what agents report is about the work as it is now. If they have not processed its latest change, nobody can tell
     /// whether it was true before that change or after it, so it counts for nothing. A deletion is no such change.
-    fn is_current(&self) -> bool {
+    pub(super) fn is_current(&self) -> bool {
         let number = |value: &Value, pointer: &str| value.at(pointer).and_then(Value::as_i64);
         let conditions = self.value.at("/status/conditions").and_then(Value::as_array);
         let mut conditions = conditions.into_iter().flatten();
@@ -146,8 +152,15 @@ impl Facts {
             self.own_work(change, &work);
         } else {
             self.disown(change, &work);
+        }
+        if is_probe(&work.cluster, &work.name) {
+            self.probe(change, &work);
+            return;
+        }
+        if !self.by_controller() {
             self.tampered(change, &work);
         }
+        self.note_asked_for(&work);
         self.note_running(change, &work);
         self.note_reported(change, &work);
         match change.kind {
@@ -155,6 +168,8 @@ impl Facts {
                 self.keys.insert(change.after.uid.to_string(), work.key());
                 let is_late = self.is_late(&work);
                 self.created(&work);
+                self.judge_acks(&work);
+                self.judge_image(&work);
                 if work.takes_slot() && !is_late {
                     self.start(&work);
                 }
@@ -459,7 +474,8 @@ impl Facts {
     /// The deletion of a work ends that its cluster is under way, unless the row said that it has started, or the work is left over.
     fn end_flight(&mut self, work: &Work, phase: &str) {
         let now = self.now;
-        let goes_on = matches!(phase, "Initialized" | "Partial" | "Operators") || self.is_left_beside(work);
+        let goes_on =
+            matches!(phase, "Initialized" | "Partial" | "Workers" | "Operators") || self.is_left_beside(work);
         // It is under way since its start, so a row that was sent at the same time as the deletion may end that.
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| !goes_on)
             && let Some(since) = upgrade.flights.remove(&work.cluster)
@@ -532,7 +548,9 @@ impl Facts {
                 cluster.done.entry(work.target.clone()).or_insert(now);
                 cluster.shown.entry(work.target.clone()).or_insert(now);
                 let upgrade = self.upgrades.get(&work.uid);
-                let goes_on = upgrade.is_some_and(|upgrade| upgrade.lacks_operators(&work.key(), now));
+                let goes_on = upgrade.is_some_and(|upgrade| {
+                    upgrade.lacks_operators(&work.key(), now) || upgrade.awaits_pools(now)
+                });
                 if !goes_on && !self.is_from_before(work) {
                     self.finish(work);
                 }

@@ -277,6 +277,9 @@ impl People {
             _ => {}
         }
         self.mend_hub(name, &upgrade).await?;
+        if self.options.asks() {
+            self.settle_asked(name, &upgrade).await?;
+        }
         let waiting = upgrade
             .pointer("/status/waitingClusters")
             .and_then(Value::as_array);

@@ -12,7 +12,7 @@ use super::{People, Undo};
 use crate::admin::{bindings_of, decisions_of, managed_cluster};
 use crate::fault::Fault;
 use crate::names::{PLACEMENT, SET, TEAM};
-use crate::world::{claims, condition, decided, fleet, id, make_cluster, make_namespace};
+use crate::world::{claims, condition, decided, fleet, id, installed, make_cluster, make_namespace};
 
 impl People {
     pub(super) async fn disturb(&mut self, name: &str, second: u64) -> Result<()> {
@@ -47,6 +47,9 @@ impl People {
         }
         if self.strikes(Fault::HoldWork, name, second) {
             self.hold_work(name, second).await?;
+        }
+        if self.options.asks() {
+            self.disturb_probe(name, second).await?;
         }
         let is_attached = self.object("cluster.open-cluster-management.io", "managedclusters", name);
         if is_attached.is_none_or(|cluster| cluster.is_deleting) {
@@ -204,7 +207,9 @@ impl People {
             self.later(second + 5, Undo::Attach(name.to_owned()));
             return Ok(());
         }
-        let runs = self.version(name).unwrap_or_else(|| "4.14.9".to_owned());
+        let runs = self
+            .version(name)
+            .unwrap_or_else(|| installed(&self.options).to_owned());
         make_namespace(&self.admin, name).await?;
         make_cluster(&self.admin, name, SET, &runs).await
     }
@@ -222,7 +227,9 @@ impl People {
             make_namespace(&self.admin, name).await?;
         }
         if cluster.is_none() {
-            let runs = self.version(name).unwrap_or_else(|| "4.14.9".to_owned());
+            let runs = self
+                .version(name)
+                .unwrap_or_else(|| installed(&self.options).to_owned());
             make_cluster(&self.admin, name, SET, &runs).await?;
         }
         Ok(())

@@ -5,6 +5,7 @@ mod backup;
 mod edits;
 mod fleet;
 mod forgery;
+mod sites;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use spoke_sim::Agents;
 
 use self::backup::Backup;
+use self::sites::Sites;
 use crate::admin::{Admin, works_of};
 use crate::fault::Fault;
 use crate::names::{RIVAL, SET, TEAM, UPGRADE};
@@ -39,6 +41,9 @@ enum Undo {
     OmitHub(&'static str),
     Claim,
     LetGo(String),
+    Offer(String),
+    Steady(String),
+    Resume(String),
 }
 
 /// Everybody but the controller and the agents. Times are in seconds since faults began.
@@ -63,13 +68,15 @@ pub struct People {
     backups: Vec<Backup>,
     /// What upgrades have asked for of clusters, and which did so.
     shapes: BTreeSet<String>,
+    /// What clusters say to the update.
+    sites: Sites,
 }
 
 impl People {
     /// People of a run.
     #[must_use]
     pub fn new(admin: Admin, hub: &Hub, network: &Network, agents: Arc<Agents>) -> Self {
-        Self {
+        let mut people = Self {
             admin,
             hub: hub.clone(),
             options: Arc::clone(&network.ground.options),
@@ -83,7 +90,10 @@ impl People {
             is_withdrawn: false,
             backups: Vec::new(),
             shapes: BTreeSet::new(),
-        }
+            sites: Sites::default(),
+        };
+        people.first_offers();
+        people
     }
 
     /// Does what is due.
@@ -193,6 +203,7 @@ impl People {
             Undo::Calm(name) => {
                 self.agents.set_faults(&name, spoke_sim::Faults::default());
             }
+            site @ (Undo::Offer(_) | Undo::Steady(_) | Undo::Resume(_)) => self.undo_site(&site),
         }
         Ok(())
     }

@@ -1,0 +1,370 @@
+//! Rules about what clusters are asked: nothing starts before its cluster would take the update, where that is required, probes
+//! change nothing but what the spec says, and nobody is complete before the worker pools have followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::{ANNOTATION_TARGET_IMAGE, Step, probe_name};
+use hub_sim::{At as _, Change, ChangeKind};
+use serde_json::Value;
+
+use super::asked::Asked;
+use super::facts::{DEAF, Facts, Key, Record, UNHEARD, Upgrade};
+use super::fields::{text, version};
+use super::row::Row;
+use super::rule::Rule;
+use super::said::Said;
+use super::works::Work;
+
+/// A request by image follows from answers to a question that is not older than this, and may have to wait for its turn.
+const FRESH: Duration = Duration::from_mins(6);
+/// The role that goes with a probe.
+const ROLE: &str = "open-cluster-management:mcu-preflight";
+
+/// What a cluster has said for a while.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// UID of the upgrade that asks.
+    upgrade: String,
+    /// When the probe was created.
+    created: Duration,
+    since: Duration,
+    until: Option<Duration>,
+    said: Said,
+}
+
+/// What a cluster itself knows of its past.
+#[derive(Clone, Debug, Default)]
+pub struct Past {
+    /// When it was first updated to which version.
+    pub updated: BTreeMap<String, Duration>,
+    /// When all its worker pools first ran which version.
+    pub followed: BTreeMap<String, Duration>,
+}
+
+/// Asks a cluster itself. `None`: it is not simulated at the moment.
+pub type Witness = Arc<dyn Fn(&str) -> Option<Past> + Send + Sync>;
+
+/// Asks clusters themselves.
+#[derive(Clone, Default)]
+pub(super) struct Truth(Option<Witness>);
+
+impl fmt::Debug for Truth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Truth")
+    }
+}
+
+/// What is known of probes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Probes {
+    /// By cluster.
+    answers: BTreeMap<String, Vec<Answer>>,
+    /// When probes were created, by UID.
+    created: BTreeMap<String, Duration>,
+    /// The version that the platform work of an upgrade asked a cluster for before the change that is looked at.
+    asked_for: Option<String>,
+    truth: Truth,
+}
+
+impl Probes {
+    pub(super) fn believe(&mut self, truth: Witness) {
+        self.truth = Truth(Some(truth));
+    }
+}
+
+impl Upgrade {
+    /// Whether every spec that may be in force at a time waits for worker pools.
+    pub(super) fn awaits_pools(&self, at: Duration) -> bool {
+        self.in_force(at).all(|spec| spec.asked.pools.is_some())
+    }
+}
+
+/// Whether a work has the name of a probe.
+pub(super) fn is_probe(cluster: &str, name: &str) -> bool {
+    name == probe_name(cluster)
+}
+
+/// The strategy that the manifest of an object is applied with.
+fn strategy<'a>(work: &'a Value, manifest: &Value) -> &'a Value {
+    let configs = work.at("/spec/manifestConfigs").and_then(Value::as_array);
+    let name = text(manifest, "/metadata/name");
+    let mut configs = configs.into_iter().flatten();
+    let config = configs.find(|config| {
+        let plural = text(config, "/resourceIdentifier/resource");
+        let kind = text(manifest, "/kind").to_lowercase();
+        text(config, "/resourceIdentifier/name") == name && plural == format!("{kind}s")
+    });
+    config
+        .and_then(|config| config.get("updateStrategy"))
+        .unwrap_or(&Value::Null)
+}
+
+/// The keys that a work acknowledges.
+fn acknowledged(work: &Value) -> Option<BTreeSet<String>> {
+    let manifests = work.at("/spec/workload/manifests").and_then(Value::as_array);
+    let mut manifests = manifests.into_iter().flatten();
+    let acks = manifests.find(|one| text(one, "/metadata/name") == "admin-acks")?;
+    let data = acks.get("data").and_then(Value::as_object);
+    Some(data.into_iter().flatten().map(|(key, _)| key.clone()).collect())
+}
+
+/// What a probe would change that none of these specs asks for.
+fn excess(probe: &Value, specs: &[Asked]) -> Option<String> {
+    let manifests = probe.at("/spec/workload/manifests").and_then(Value::as_array);
+    let mut manifests = manifests.into_iter().flatten();
+    let is_excess = |manifest: &&Value| {
+        let how = strategy(probe, manifest);
+        let (kind, name) = (text(manifest, "/kind"), text(manifest, "/metadata/name"));
+        let is_read = text(how, "/type") == "ReadOnly";
+        let is_applied = text(how, "/type") == "ServerSideApply";
+        let is_channel = |asked: &Asked| {
+            let spec = manifest.get("spec").and_then(Value::as_object);
+            let fields: Vec<&str> = spec
+                .into_iter()
+                .flatten()
+                .map(|(field, _)| field.as_str())
+                .collect();
+            asked.sets_channel && fields == ["channel"] && text(manifest, "/spec/channel") == asked.channel
+        };
+        let is_meant = match (kind, name) {
+            ("ClusterRole", ROLE) => true,
+            ("ClusterVersion", "version") => is_applied && specs.iter().any(is_channel),
+            // Which keys these are is a rule of its own.
+            ("ConfigMap", "admin-acks") => is_applied,
+            _ => false,
+        };
+        !is_read && !is_meant
+    };
+    manifests.find(is_excess).map(|manifest| {
+        let (kind, name) = (text(manifest, "/kind"), text(manifest, "/metadata/name"));
+        format!("{kind} {name}")
+    })
+}
+
+impl Facts {
+    /// A work with the name of a probe has changed.
+    pub(super) fn probe(&mut self, change: &Change, work: &Work) {
+        let (now, uid) = (self.now, change.after.uid.to_string());
+        let is_gone = change.kind == ChangeKind::Deleted || change.after.is_deleting;
+        if change.kind == ChangeKind::Added {
+            self.probes.created.insert(uid.clone(), now);
+            if self.by_controller() {
+                self.judge_probe(work);
+            }
+        }
+        let said = Said::of(&work.value);
+        let upgrade = self.upgrades.get(&work.uid);
+        let is_ours = upgrade.is_some_and(|upgrade| upgrade.key == work.owner);
+        let answers = self.probes.answers.entry(work.cluster.clone()).or_default();
+        let is_answer = is_ours && !is_gone && work.is_current();
+        let open = answers.iter_mut().filter(|answer| answer.until.is_none());
+        let mut is_known = false;
+        for answer in open {
+            let is_same = answer.upgrade == work.uid && answer.said == said;
+            if is_answer && is_same {
+                is_known = true;
+            } else {
+                answer.until = Some(now);
+            }
+        }
+        if is_answer && !is_known {
+            answers.push(Answer {
+                upgrade: work.uid.clone(),
+                created: self.probes.created.get(&uid).copied().unwrap_or(now),
+                since: now,
+                until: None,
+                said,
+            });
+        }
+        answers.retain(|answer| answer.until.is_none_or(|until| until + 2 * UNHEARD > now));
+    }
+
+    /// A work of a step is about to change.
+    pub(super) fn note_asked_for(&mut self, work: &Work) {
+        let platform = Step::Platform.work_name(&work.cluster);
+        let mut works = self.works.values();
+        let known = works.find(|one| one.owner == work.uid && one.name == platform);
+        self.probes.asked_for = known.map(|one| one.target.clone());
+    }
+
+    /// The controller asks a cluster.
+    fn judge_probe(&mut self, work: &Work) {
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get(&work.uid) else {
+            return;
+        };
+        let specs: Vec<Asked> = upgrade.in_force(sent).map(|spec| spec.asked.clone()).collect();
+        let excess = excess(&work.value, &specs);
+        let is_selected = upgrade.selected.contains(&work.cluster);
+        self.check(Rule::Probes, excess.is_none() && is_selected, || {
+            let excess = excess.unwrap_or_default();
+            format!(
+                "{} was created (selected: {is_selected}) and changes {excess}",
+                work.name
+            )
+        });
+        self.judge_acks(work);
+    }
+
+    /// A work acknowledges what the spec says. A probe that does not look at acknowledgments has no manifest for them.
+    pub(super) fn judge_acks(&mut self, work: &Work) {
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get(&work.uid) else {
+            return;
+        };
+        let is_platform = work.is_of(Step::Platform);
+        let known = acknowledged(&work.value);
+        let Some(keys) = known.or_else(|| is_platform.then(BTreeSet::new)) else {
+            return;
+        };
+        let is_meant = upgrade.in_force(sent).any(|spec| spec.asked.acks == keys);
+        let went_back = self.went_back_before(sent, UNHEARD);
+        self.check(Rule::Acks, is_meant || went_back, || {
+            format!("{} acknowledges {keys:?}, and no spec says so", work.name)
+        });
+    }
+
+    /// Whether a cluster whose steps begin had not said that it would take the update, and must have.
+    fn is_unasked(&self, work: &Work, sent: Duration) -> bool {
+        let Some(upgrade) = self.upgrades.get(&work.uid) else {
+            return false;
+        };
+        let leads_to_update = work.is_of(Step::PreAction) || work.is_of(Step::Platform);
+        let specs: Vec<&Asked> = upgrade.in_force(sent).map(|spec| &spec.asked).collect();
+        let is_required = specs.iter().all(|asked| asked.is_required);
+        // A cluster whose work asks for this very update already need not be asked what it would say to it.
+        let is_wanted = |target: &String| specs.iter().any(|asked| asked.target == *target);
+        let is_asked_for = self.probes.asked_for.as_ref().is_some_and(is_wanted);
+        if !leads_to_update || !is_required || is_asked_for || self.went_back_before(sent, UNHEARD) {
+            return false;
+        }
+        let mut answers = self.answers(work, sent);
+        !answers.any(|answer| specs.iter().any(|asked| asked.is_ready(&answer.said)))
+    }
+
+    /// The steps of a cluster begin, unless they go on.
+    pub(super) fn judge_asked(&mut self, work: &Work, goes_on: bool) {
+        let is_unasked = !goes_on && self.is_unasked(work, self.sent());
+        self.check(Rule::Preflight, !is_unasked, || {
+            let cluster = &work.cluster;
+            format!("{cluster} started, and has not said that it would take the update")
+        });
+    }
+
+    /// What a cluster has said to an upgrade, as far as whoever sent something could know it.
+    fn answers<'a>(&'a self, work: &'a Work, sent: Duration) -> impl Iterator<Item = &'a Answer> {
+        let registered = self
+            .clusters
+            .get(&work.cluster)
+            .map_or(Duration::ZERO, |one| one.registered);
+        let answers = self.probes.answers.get(&work.cluster);
+        answers.into_iter().flatten().filter(move |answer| {
+            let is_heard = answer.since <= sent && answer.until.is_none_or(|until| sent <= until + DEAF);
+            // Whoever sent it may not have heard yet that it is another cluster.
+            let is_of_it = registered <= answer.created || sent < registered + DEAF;
+            answer.upgrade == work.uid && is_heard && is_of_it
+        })
+    }
+
+    /// An update is requested by an image: the cluster has told that one, and not long ago.
+    pub(super) fn judge_image(&mut self, work: &Work) {
+        let notes = work.value.at("/metadata/annotations");
+        let image = notes.and_then(|notes| notes.get(ANNOTATION_TARGET_IMAGE)?.as_str());
+        let Some(image) = image.filter(|_| work.is_of(Step::Platform)) else {
+            return;
+        };
+        let sent = self.sent();
+        let is_fresh = |answer: &Answer| answer.said.tells_image(image) && sent < answer.created + FRESH;
+        let is_told = self.answers(work, sent).any(is_fresh);
+        let record = self.upgrades.get(&work.uid);
+        let record = record.and_then(|upgrade| upgrade.records.get(&work.cluster));
+        let is_edited = record.is_some_and(|record| record.is_edited);
+        let went_back = self.went_back_before(sent, UNHEARD);
+        self.check(Rule::Preflight, is_told || is_edited || went_back, || {
+            let name = &work.name;
+            format!("{name} asks for image {image}, which its cluster has not told in the last minutes")
+        });
+    }
+
+    /// A row says that the platform step of a cluster is over: its worker pools have followed. A cluster that itself knows nothing of
+    /// an update to that version has reported a wrong end.
+    pub(super) fn judge_pools(&mut self, owner: &str, name: &str, row: &Row, was: &str) {
+        let is_over = |phase: &str| matches!(phase, "Operators" | "Soaking" | "PostAction" | "Complete");
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get(owner) else {
+            return;
+        };
+        let is_waited_for = upgrade.awaits_pools(sent);
+        if !is_over(&row.phase) || is_over(was) || !is_waited_for || row.to.is_empty() {
+            return;
+        }
+        let Some(past) = self.probes.truth.0.as_ref().and_then(|truth| truth(name)) else {
+            return;
+        };
+        let to = version(&row.to);
+        let since = |times: &BTreeMap<String, Duration>| {
+            let times = times.iter().filter(|(one, _)| version(one) >= to);
+            times.map(|(_, at)| *at).min()
+        };
+        let updated = since(&past.updated).filter(|at| *at <= sent);
+        let followed = since(&past.followed);
+        // The times of clusters have whole seconds.
+        let is_told = followed.is_some_and(|at| at <= sent + Duration::from_secs(1));
+        self.check(Rule::WorkerPools, updated.is_none() || is_told, || {
+            format!(
+                "the update of {name} to {} is over by its row, and its worker pools followed at {followed:?}",
+                row.to
+            )
+        });
+    }
+
+    /// Clusters whose worker pools had followed when something was sent hold no slots any more, unless operators are still to come.
+    pub(super) fn release_followed(&mut self, owner: &str, sent: Duration) {
+        let truth = self.probes.truth.0.clone();
+        let upgrade = self.upgrades.get(owner);
+        let waits = upgrade.is_some_and(|upgrade| upgrade.awaits_pools(sent));
+        let Some((truth, upgrade)) = truth.zip(upgrade).filter(|_| waits) else {
+            return;
+        };
+        let mut followed = Vec::new();
+        for name in upgrade.flights.keys() {
+            let Some((key, target)) = self.updated(owner, upgrade, name) else {
+                continue;
+            };
+            let since = truth(name).and_then(|past| past.followed.get(&target).copied());
+            let since = since.filter(|at| *at <= sent);
+            if let Some(at) = since.filter(|_| !upgrade.lacks_operators(&key, sent)) {
+                followed.push((name.clone(), at));
+            }
+        }
+        if let Some(upgrade) = self.upgrades.get_mut(owner) {
+            for (name, at) in followed {
+                upgrade.release(&name);
+                upgrade.finished.insert(name, at);
+            }
+        }
+    }
+
+    /// The update of a cluster whose end agents have reported, and its version: by its work, or, if somebody has deleted that, by its
+    /// row.
+    fn updated(&self, owner: &str, upgrade: &Upgrade, name: &str) -> Option<(Key, String)> {
+        if let Some(work) = self.untold_update(owner, name) {
+            return Some((work.key(), work.target.clone()));
+        }
+        let row = upgrade.records.get(name).and_then(Record::row)?;
+        let end = upgrade.end_of_row(name, Step::Platform, row)?;
+        let work = Step::Platform.work_name(name);
+        let (owner, name) = (owner.to_owned(), name.to_owned());
+        let key = (owner, name, work, row.revision.clone(), row.retry.clone());
+        (end.retry == row.retry).then(|| (key, end.target.clone()))
+    }
+
+    /// Whether any spec has ever acknowledged a key.
+    pub(super) fn has_ever_acknowledged(&self, key: &str) -> bool {
+        let mut specs = self.upgrades.values().flat_map(|upgrade| &upgrade.generations);
+        specs.any(|spec| spec.asked.acks.contains(key))
+    }
+}
