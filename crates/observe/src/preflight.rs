@@ -4,6 +4,8 @@
 //! only its own start.
 
 mod again;
+mod asked;
+mod clock;
 mod names;
 mod question;
 mod workers;
@@ -13,12 +15,12 @@ use std::sync::Arc;
 use ahash::{AHashMap, AHashSet};
 use api::names::LABEL_AGENT_VERSION;
 use api::preflight::PreflightSummary;
-use api::report::Phase;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{PreflightFinding, PreflightReason, Verdict, judge};
-use rollout::{Cluster, Eligibility, Fleet, Plan, Policy, Preflight, Reason, Selection};
+use rollout::{Cluster, Fleet, Plan, Policy, Preflight, Reason};
 
+use self::asked::{is_kept, is_to_be_asked, waits};
 use self::names::KnownNames;
 pub use clusterversion::preflight::UpdatesTo;
 
@@ -70,6 +72,8 @@ pub struct Preflights {
     failures: AHashMap<Arc<str>, Failure>,
     /// The second in which probes were created last, and how many.
     created: (DateTime<Utc>, u32),
+    /// Another upgrade asks a cluster that is to be asked.
+    waits_for_another: bool,
 }
 
 /// The verdict on the answers of a cluster.
@@ -227,8 +231,10 @@ impl Preflights {
             .retain(|name, _| is_in_fleet(name) || index.probe(name).is_some());
         self.asked_again.retain(|name, _| is_in_fleet(name));
         let mut writes = self.deletions(fleet, policy, asker, index, now);
+        writes.extend(self.leftovers(fleet, policy, asker, index, now));
         writes.extend(self.ask_again(&plan.ask_again, now));
         let mut wake = earliest(self.next_change(now), self.next_workers(asker.uid, index, now));
+        self.note_others(fleet, policy, asker, index);
         if !policy.deleting {
             let questions = self.questions.clone();
             let can_read = asker.agents_can_read;
@@ -405,39 +411,6 @@ fn is_former(cluster: &str, probe: &ProbeView, index: &Index) -> bool {
 fn has_reading_agent(cluster: &str, index: &Index) -> bool {
     let cluster = index.clusters.get(cluster);
     cluster.is_some_and(|cluster| cluster.has_reading_agent())
-}
-
-/// True when a cluster has not started, and may do so one day.
-fn waits(cluster: &Cluster) -> bool {
-    let phase = cluster.record.as_ref().map(|record| record.phase);
-    let is_queued = phase.is_none_or(|phase| matches!(phase, Phase::Pending | Phase::Blocked));
-    is_queued && cluster.selection == Selection::In && !cluster.gone
-}
-
-/// True when it must be known of a cluster whether it would take the update.
-fn is_to_be_asked(cluster: &Cluster, policy: &Policy) -> bool {
-    let is_barred = matches!(cluster.eligibility, Eligibility::Blocked { .. });
-    waits(cluster) && !is_barred && !cluster.is_asked_for(policy)
-}
-
-/// True when the probe of a cluster is still needed: until the update is requested, since the request follows from the answers.
-fn is_kept(cluster: &Cluster, policy: &Policy) -> bool {
-    let phase = cluster.record.as_ref().map(|record| record.phase);
-    let is_before = phase.is_none_or(|phase| {
-        matches!(
-            phase,
-            Phase::Pending
-                | Phase::Blocked
-                | Phase::PreAction
-                | Phase::PreActionDegraded
-                | Phase::Initialized
-        )
-    });
-    is_before
-        && !policy.deleting
-        && cluster.selection == Selection::In
-        && !cluster.gone
-        && !cluster.is_asked_for(policy)
 }
 
 fn earliest(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {

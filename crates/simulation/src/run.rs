@@ -451,8 +451,11 @@ impl Run {
         }
         self.people.claim().await?;
         let faults = self.network.ground.trace.faults();
-        // A watch that says nothing is opened again after minutes, and a rejected report is written again.
-        let waits = |fault: &Occasion| matches!(fault.fault, Fault::WatchSilent | Fault::InvalidRow);
+        // A watch that says nothing is opened again after minutes, and so are a rejected report and what was refused of a probe.
+        let waits = |fault: &Occasion| {
+            let is_retried_late = self.options.asks() && fault.fault.disturbs();
+            is_retried_late || matches!(fault.fault, Fault::WatchSilent | Fault::InvalidRow)
+        };
         self.machines
             .live_for(if faults.iter().any(waits) {
                 SETTLE_LONG

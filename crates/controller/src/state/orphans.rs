@@ -92,8 +92,9 @@ pub fn evaluate(
         return OrphanDecision::Leave;
     }
     let owner = text(&meta["annotations"][ANNOTATION_OWNER]);
-    // An upgrade that was restored under its name takes its works over.
-    if existing.names.contains(&owner) && takes_over(&owner) {
+    // An upgrade that was restored under its name takes its works over, but not what its clusters were asked before.
+    let is_step = candidate.kind != WorkKind::Probe;
+    if is_step && existing.names.contains(&owner) && takes_over(&owner) {
         return OrphanDecision::Leave;
     }
     let namespace = owner.split_once('/').map(|(namespace, _)| namespace);

@@ -55,7 +55,8 @@ impl State {
                 entry.dirty = false;
                 continue;
             }
-            entry.dirty |= all || (work_released && entry.has_conflicts);
+            let waits_for_work = entry.has_conflicts || entry.preflights.waits_for_another();
+            entry.dirty |= all || (work_released && waits_for_work);
             entry.dirty |= entry.wake_at.is_some_and(|wake| wake <= wall);
             let waits = entry.is_younger_than(unresolved.as_ref());
             if entry.dirty && !waits && entry.may_reconcile(now, behind) {

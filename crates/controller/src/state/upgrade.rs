@@ -394,6 +394,7 @@ impl UpgradeEntry {
         for since in self.left.values_mut() {
             *since = (*since).min(now);
         }
+        self.preflights.clamp_waits(now);
         // Nobody knows for how long these have been missing, so they are looked for at once.
         self.missing.retain(|_, since| *since <= now);
     }

@@ -13,6 +13,8 @@ use super::{Judged, Preflights, ProbeWrite};
 
 /// How long answers are good for a request by image.
 const FRESH_FOR: TimeDelta = TimeDelta::minutes(5);
+/// Clocks that differ by no more than this are trusted.
+const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(30);
 
 impl Judged {
     /// True when the cluster would take the update by an image that it told too long ago.
@@ -20,7 +22,9 @@ impl Judged {
         let by_image = matches!(self.verdict, Verdict::Ready(Request::ByImage(_)));
         // Without a time nothing is known to be fresh, and asking again would not help.
         let asked = self.probe.created.or(self.answered);
-        by_image && asked.is_some_and(|asked| now >= asked + FRESH_FOR)
+        // A clock that is behind does not tell how old they are.
+        let is_fresh = |asked: DateTime<Utc>| asked - CLOCKS_DIFFER <= now && now < asked + FRESH_FOR;
+        by_image && asked.is_some_and(|asked| !is_fresh(asked))
     }
 }
 

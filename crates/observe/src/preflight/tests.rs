@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use api::names::Step;
 use clusterversion::preflight::PlannedUpdate;
 use rollout::testing::{PolicyBuilder, at, policy, record, work};
+use rollout::{Eligibility, Phase, Selection};
 use serde_json::{Value, json};
 
 use super::*;
@@ -10,6 +11,8 @@ use crate::index::Change;
 use crate::testing::{answered, probe, status_of_probe};
 
 mod again;
+mod asked;
+mod clock;
 mod workers;
 
 const UPGRADE: (&str, &str) = ("u1", "ns/u1");

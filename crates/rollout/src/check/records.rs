@@ -130,7 +130,8 @@ pub(super) fn is_proven(
         .filter(|(_, work)| work.status == StepStatus::Succeeded)
         .filter(|(step, _)| {
             let is_waited_for = *step == Step::Platform && policy.worker_pools_timeout.is_some();
-            !is_waited_for || cluster.worker_pools == WorkerPools::Updated
+            let have_followed = cluster.worker_pools == WorkerPools::Updated && policy.clock_trusted;
+            !is_waited_for || have_followed
         })
         .is_some_and(|(step, work)| {
             speaks_for(work, record, step) || goes_on(cluster, record, work, step, now)

@@ -71,10 +71,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// True while the platform step, once the version is updated, waits for the worker pools.
+    /// True while the platform step, once the version is updated, waits for the worker pools. What they say counts when it was asked
+    /// for some time ago, so a clock that is not trusted proves nothing.
     #[must_use]
     pub fn awaits_pools(&self, policy: &Policy) -> bool {
-        policy.worker_pools_timeout.is_some() && self.worker_pools != WorkerPools::Updated
+        let have_followed = self.worker_pools == WorkerPools::Updated && policy.clock_trusted;
+        policy.worker_pools_timeout.is_some() && !have_followed
     }
 
     /// The first step whose work belongs to this upgrade but cannot be read, and what is wrong with it.

@@ -297,10 +297,14 @@ impl ClusterEvaluator<'_> {
         }
         match &self.cluster.preflight {
             Preflight::Ready => return true,
-            Preflight::Stale => {
+            Preflight::Stale if self.policy.clock_trusted => {
                 self.out.stale = true;
                 return true;
             }
+            Preflight::Stale => self.wait(
+                Reason::PreflightPending,
+                "It is not known how old the answers of the cluster are until the clocks agree",
+            ),
             Preflight::NotAsked => self.wait(
                 Reason::PreflightPending,
                 "The cluster is asked whether it would take the update",

@@ -151,7 +151,7 @@ impl ClusterEvaluator<'_> {
         let Some(limit) = self.policy.worker_pools_timeout else {
             return is_updated;
         };
-        if is_updated && self.cluster.worker_pools == WorkerPools::Updated {
+        if is_updated && !self.cluster.awaits_pools(self.policy) {
             return true;
         }
         let deadline = self.workers_deadline();

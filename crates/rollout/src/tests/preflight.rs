@@ -127,6 +127,15 @@ fn the_checker_refuses_a_start_that_contradicts_the_answer() {
 }
 
 #[test]
+fn by_a_clock_that_is_not_trusted_nobody_is_asked_again_and_again() {
+    let fleet = fleet().cluster("dev1").preflight(Preflight::Stale);
+    let plan = planned(0, asked().distrusted_clock(), fleet);
+    assert_eq!(writes(&plan), NOTHING);
+    assert!(plan.ask_again.is_empty());
+    assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::PreflightPending));
+}
+
+#[test]
 fn a_cluster_that_must_be_asked_again_keeps_its_slot_meanwhile() {
     let fleet = || {
         fleet()

@@ -59,6 +59,15 @@ fn the_time_limit_of_the_pools_ends_when_they_have_followed() {
 }
 
 #[test]
+fn a_clock_that_is_not_trusted_does_not_tell_that_the_pools_have_followed() {
+    let waiting = || updated(record(Phase::Workers).since(10)).pools_updated();
+    let plan = planned(20, asked().distrusted_clock(), waiting());
+    assert_eq!(stand(&plan, "a").0, Phase::Workers);
+    let plan = planned(20, asked(), waiting());
+    assert_eq!(stand(&plan, "a").0, Phase::Complete);
+}
+
+#[test]
 fn pools_that_do_not_follow_in_time_fail_the_cluster_once_the_hub_was_read() {
     let late =
         || updated(record(Phase::Workers).since(10)).pools_behind(Reason::PoolPaused, "worker is paused");

@@ -48,6 +48,8 @@ pub(super) struct Probes {
     pub answers: BTreeMap<String, Vec<Answer>>,
     /// When probes were created, by UID.
     pub created: BTreeMap<String, Duration>,
+    /// The version that the platform work of an upgrade asked a cluster for before the change that is looked at.
+    pub asked_for: Option<String>,
     pub truth: Truth,
 }
 

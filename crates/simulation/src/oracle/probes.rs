@@ -124,6 +124,14 @@ impl Facts {
         answers.retain(|answer| answer.until.is_none_or(|until| until + 2 * UNHEARD > now));
     }
 
+    /// A work of a step is about to change.
+    pub(super) fn note_asked_for(&mut self, work: &Work) {
+        let platform = Step::Platform.work_name(&work.cluster);
+        let mut works = self.works.values();
+        let known = works.find(|one| one.owner == work.uid && one.name == platform);
+        self.probes.asked_for = known.map(|one| one.target.clone());
+    }
+
     /// The controller asks a cluster.
     fn judge_probe(&mut self, work: &Work) {
         let sent = self.sent();
@@ -170,12 +178,8 @@ impl Facts {
         let specs: Vec<&Asked> = upgrade.in_force(sent).map(|spec| &spec.asked).collect();
         let is_required = specs.iter().all(|asked| asked.is_required);
         // A cluster whose work asks for this very update already need not be asked what it would say to it.
-        let platform = Step::Platform.work_name(&work.cluster);
-        let own = text(&work.value, "/metadata/uid");
-        let is_asked_for = self.works.iter().any(|(uid, one)| {
-            let is_wanted = specs.iter().any(|asked| asked.target == one.target);
-            uid != own && one.owner == work.uid && one.name == platform && is_wanted
-        });
+        let is_wanted = |target: &String| specs.iter().any(|asked| asked.target == *target);
+        let is_asked_for = self.probes.asked_for.as_ref().is_some_and(is_wanted);
         if !leads_to_update || !is_required || is_asked_for || self.went_back_before(sent, UNHEARD) {
             return false;
         }

@@ -159,6 +159,7 @@ impl Facts {
         if !self.by_controller() {
             self.tampered(change, &work);
         }
+        self.note_asked_for(&work);
         self.note_running(change, &work);
         self.note_reported(change, &work);
         match change.kind {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use api::names::{ANNOTATION_OWNER, LABEL_STEP, PROBE, probe_name};
 use serde_json::{Value, json};
+use spoke_sim::Agents;
 use spoke_sim::platform::cvo::payload;
 use spoke_sim::platform::pools::{self, ADDED, DEGRADED};
 
@@ -46,6 +47,8 @@ pub(super) struct Sites {
     acknowledged: BTreeSet<String>,
     /// How often administrators have looked.
     looks: u64,
+    /// The state in which a cluster had what it should have, and what it was to offer then.
+    tended: BTreeMap<String, (u64, Offer)>,
 }
 
 /// Major, minor and patch version; zeros if it is none.
@@ -164,6 +167,10 @@ impl People {
         }
         let look = self.sites.looks;
         self.sites.looks += 1;
+        // A cluster that was registered anew counts its writes anew, too.
+        if look.is_multiple_of(60) {
+            self.sites.tended.clear();
+        }
         for name in fleet(&self.options) {
             if look.is_multiple_of(10) || self.sites.flapping.contains(&name) {
                 self.tend_site(&name);
@@ -171,7 +178,22 @@ impl People {
         }
     }
 
-    fn tend_site(&self, name: &str) {
+    fn tend_site(&mut self, name: &str) {
+        let known = self.sites.offers.get(name).copied().unwrap_or(Offer::Plain);
+        let is_away = self.sites.flapping.contains(name) && self.sites.looks % 2 == 1;
+        let offer = if is_away { Offer::Nothing } else { known };
+        let state = |agents: &Agents| agents.revision(name).map(|revision| (revision, offer));
+        if self.sites.tended.get(name).copied() == state(&self.agents) {
+            return;
+        }
+        self.furnish(name, offer);
+        if let Some(state) = state(&self.agents) {
+            self.sites.tended.insert(name.to_owned(), state);
+        }
+    }
+
+    /// Gives a cluster what it should have, if it is simulated at the moment.
+    fn furnish(&self, name: &str, offer: Offer) {
         let Some(version) = self.agents.cluster_version(name) else {
             return;
         };
@@ -196,15 +218,12 @@ impl People {
             place(&map(GATES, json!({GATE: "Some interfaces are gone in 4.14."})));
         }
         if self.options.preflight.is_some() {
-            self.offer(name, version);
+            self.offer(name, version, offer);
         }
     }
 
     /// The cluster retrieves its updates.
-    fn offer(&self, name: &str, mut version: Value) {
-        let known = self.sites.offers.get(name).copied().unwrap_or(Offer::Plain);
-        let is_away = self.sites.flapping.contains(name) && self.sites.looks % 2 == 1;
-        let offer = if is_away { Offer::Nothing } else { known };
+    fn offer(&self, name: &str, mut version: Value, offer: Offer) {
         let status = version.get("status").unwrap_or(&Value::Null);
         let runs = status.pointer("/desired/version").and_then(Value::as_str);
         let runs = parts(runs.unwrap_or_default());

@@ -1,6 +1,7 @@
 //! CEL as the work agent supports it: `object` (and `result` in messages), the Kubernetes libraries, optional
 //! types, `hasConditions()`.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,7 +14,11 @@ use kube_cel::cel::{Context, ExecutionError};
 use serde_json::Value;
 
 /// A compiled expression, or the compiler's error, which becomes the message of the condition.
-pub(super) struct Expression(Result<IdedExpr, String>);
+#[derive(Clone)]
+pub(super) struct Expression(Arc<Result<IdedExpr, String>>);
+
+/// How many compiled expressions are kept.
+const MOST_KEPT: usize = 256;
 
 impl std::fmt::Debug for Expression {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -28,15 +33,32 @@ thread_local! {
         context.add_function("hasConditions", has_conditions);
         context
     };
+    // All clusters are asked the same, and compiling takes longer than everything else that is done with a work.
+    static COMPILED: RefCell<HashMap<String, Expression>> = RefCell::default();
 }
 
 impl Expression {
     pub(super) fn compile(source: &str) -> Self {
+        COMPILED.with_borrow_mut(|known| {
+            if let Some(known) = known.get(source) {
+                return known.clone();
+            }
+            if known.len() >= MOST_KEPT {
+                known.clear();
+            }
+            let compiled = Self::compile_anew(source);
+            known.insert(source.to_owned(), compiled.clone());
+            compiled
+        })
+    }
+
+    fn compile_anew(source: &str) -> Self {
         let parsed = Parser::default().enable_optional_syntax(true).parse(source);
-        Self(parsed.map_err(|error| error.to_string()).map(|mut expression| {
+        let parsed = parsed.map_err(|error| error.to_string());
+        Self(Arc::new(parsed.map(|mut expression| {
             select_by_index(&mut expression);
             expression
-        }))
+        })))
     }
 
     /// The value of a boolean expression.
@@ -59,7 +81,7 @@ impl Expression {
     }
 
     fn evaluate(&self, object: &Value, result: Option<bool>) -> Result<Cel, String> {
-        let expression = self.0.as_ref().map_err(Clone::clone)?;
+        let expression = (*self.0).as_ref().map_err(Clone::clone)?;
         let object = from_json(object);
         LIBRARIES.with(|libraries| {
             let mut context = libraries.new_inner_scope();

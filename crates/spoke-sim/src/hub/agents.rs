@@ -257,6 +257,13 @@ impl Agents {
         self.shared.clusters.lock().cluster(cluster)?.store.get(&key)
     }
 
+    /// The number of writes to the objects of a simulated cluster. While it stays, nothing in the cluster changes.
+    #[must_use]
+    pub fn revision(&self, cluster: &str) -> Option<u64> {
+        let clusters = self.shared.clusters.lock();
+        Some(clusters.cluster(cluster)?.store.revision())
+    }
+
     /// The ClusterVersion of a simulated cluster.
     #[must_use]
     pub fn cluster_version(&self, cluster: &str) -> Option<Value> {

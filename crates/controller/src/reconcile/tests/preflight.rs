@@ -260,3 +260,14 @@ async fn a_misspelled_risk_is_told_on_the_object_until_a_cluster_has_started() {
     hub.settle();
     assert!(!told(&hub), "c2 has started");
 }
+
+/// An upgrade that was deleted and created anew may find probes of its former life that go late.
+#[tokio::test]
+async fn a_cluster_is_asked_when_the_probe_of_another_upgrade_is_gone() {
+    let mut hub = hub_of(&asking("Require"));
+    let former = observe::testing::probe("c1", ("u0", "ns/former"), "0123456789abcdef", 7);
+    hub.deliver(&Change::Applied(former.clone()));
+    assert_eq!(works(&hub.settle()), ["u1: create c2-probe"]);
+    hub.deliver(&Change::Deleted(former));
+    assert_eq!(works(&hub.settle()), ["u1: create c1-probe"]);
+}

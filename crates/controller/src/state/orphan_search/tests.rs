@@ -272,3 +272,17 @@ fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
     let work: Value = serde_json::from_slice(&body).unwrap();
     assert!(keeps_cluster_version(&work), "{work}");
 }
+
+#[test]
+fn a_probe_of_an_upgrade_that_was_created_anew_is_taken_over_by_nobody() {
+    let probe = OrphanCandidate {
+        kind: WorkKind::Probe,
+        ..candidate(Step::Platform)
+    };
+    let mut work = object(Step::Platform, "ns/spring", &shipped());
+    work["metadata"]["name"] = json!(WorkKind::Probe.work_name("c1"));
+    let decision = evaluate(&work, &probe, &existing("new", "ns/spring"), &settings(), |_| {
+        true
+    });
+    assert_eq!(decision, OrphanDecision::Remove);
+}

@@ -34,6 +34,9 @@ impl World {
 fn a_request_by_image_follows_from_answers_of_the_last_minutes_only() {
     let mut world = accepted();
     world.tells_at("p1", 0);
+    world.preflights.clamp_waits(at(-100));
+    assert_eq!(world.says("a", -30), Preflight::Ready);
+    assert_eq!(world.says("a", -31), Preflight::Stale, "the clock is behind");
     assert_eq!(world.says("a", 299), Preflight::Ready);
     assert_eq!(world.says("a", 300), Preflight::Stale);
     assert_eq!(world.due(300), Vec::<String>::new(), "it is not its turn");

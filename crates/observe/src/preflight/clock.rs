@@ -1,0 +1,23 @@
+//! Times that a clock which was ahead has left behind.
+
+use chrono::{DateTime, Utc};
+
+use super::{BACKOFF, Preflights};
+
+impl Preflights {
+    /// Shortens waits that have become long because the clock was set back: nothing can have happened later than now.
+    #[expect(clippy::iter_over_hash_type, reason = "each wait is shortened by itself")]
+    pub fn clamp_waits(&mut self, now: DateTime<Utc>) {
+        for judged in self.verdicts.values_mut() {
+            judged.unknown_since = judged.unknown_since.min(now);
+            judged.lost = judged.lost.map(|lost| lost.min(now));
+            judged.answered = judged.answered.map(|answered| answered.min(now));
+        }
+        for begun in self.asked_again.values_mut() {
+            *begun = (*begun).min(now);
+        }
+        for failure in self.failures.values_mut() {
+            failure.until = failure.until.min(now + BACKOFF.1);
+        }
+    }
+}
