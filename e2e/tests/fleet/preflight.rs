@@ -198,6 +198,47 @@ async fn a_target_in_another_channel_is_evaluated_after_the_channel_was_set_and_
     .await
 }
 
+/// The first cluster is degraded before anybody asks it for an update; the second one already runs a later version.
+#[tokio::test]
+async fn a_degraded_operator_and_a_later_version_hold_their_cluster_alone_before_any_start() -> Result<()> {
+    let (from, target, later, channel) = ("4.16.10", "4.16.20", "4.16.30", "eus-4.16");
+    let mut degraded = at(from, channel);
+    degraded["faults"] = json!("degraded=network,for-ever");
+    part(2, &[degraded, at(later, channel)], async |turn| {
+        let (s, cluster) = (turn.scenario(), turn.cluster(1));
+        cluster.feedback_every(Duration::from_secs(2)).await?;
+        s.create(with(&[to(target, channel), limits(2, "20m"), require()]))
+            .await?;
+        let row = s
+            .up()
+            .row_until(s.c(1), "the operator", |row| row.reason == "Failing")
+            .await?;
+        assert!(row.message.contains("network is degraded"), "{row:?}");
+        let row = s
+            .up()
+            .row_until(s.c(2), "the later version", |row| row.reason == "NewerThanTarget")
+            .await?;
+        assert_eq!(row.phase, Phase::Blocked, "{row:?}");
+        assert_eq!(s.created(1, Platform), 0, "no slot is spent on it");
+        assert_eq!(newest(&cluster.version().await?), (from, "Completed"));
+
+        cluster.fault("none").await?;
+        cluster.version_until("upgraded", completed(target)).await?;
+        s.until("one of two", |seen| seen.clusters().complete == 1)
+            .await?;
+        let newer = turn.cluster(2).version().await?;
+        assert_eq!(
+            newer["spec"]["desiredUpdate"],
+            Value::Null,
+            "nobody asked it to go back"
+        );
+        assert_eq!(newest(&newer), (later, "Completed"));
+        assert_eq!(s.created(2, Platform), 0);
+        Ok(())
+    })
+    .await
+}
+
 /// The pool is paused on the cluster; only the cluster's people resume it.
 #[tokio::test]
 async fn worker_pools_are_waited_for_and_a_paused_one_is_named_and_never_resumed() -> Result<()> {

@@ -179,6 +179,13 @@ impl Facts {
         holders.extend(self.holders_by_row(upgrade, sent));
         holders.extend(self.holders_by_work(uid, upgrade, sent));
         holders.extend(self.holders_by_unheard_end(uid, upgrade, sent));
+        // That worker pools have followed is known only when a probe tells it.
+        let is_waiting = |record: &Record| {
+            let told = [sent, sent.saturating_sub(UNTOLD)].map(|at| record.told_at(at));
+            told.into_iter().flatten().any(|told| told.phase == "Workers")
+        };
+        let waiting = upgrade.records.iter().filter(|(_, record)| is_waiting(record));
+        holders.extend(waiting.map(|(name, _)| name));
         // Whoever sent it may not have heard yet that the upgrade is being deleted. It says of its clusters what it said before.
         let halted = upgrade.halted.iter();
         let halted = halted.filter(|(_, (_, until))| sent <= *until + UNTOLD);
