@@ -25,8 +25,8 @@ const DESCRIPTION: &str = "\
 Upgrades fleets of OpenShift clusters from an Open Cluster Management hub, canaries first, and says for every cluster where it stands,
 why it waits, and who must do what to move it.
 
-The controller is not ready before its admission policies are on the hub. OLM does not install them: apply the file
-`olm-admission.yaml` of the same release, and install into namespace `mcu-system`, whose account the policies name.
+The controller is not ready before its admission policies are on the hub. OLM does not install them: create namespace `mcu-system`, apply
+the file `olm-admission.yaml` of the same release, and install into that namespace, whose account the policies name.
 ";
 
 /// Where an object of the base goes.
@@ -201,35 +201,34 @@ fn owned(objects: &[Value]) -> Result<Vec<Value>> {
     crds.map(describe).collect()
 }
 
+/// What the bundle says about itself. OLM reads it from `annotations.yaml`, and catalogs from the image's labels.
+fn properties() -> [(String, &'static str); 7] {
+    let key = |name: &str| format!("operators.operatorframework.io.bundle.{name}.v1");
+    [
+        (key("mediatype"), "registry+v1"),
+        (key("manifests"), "manifests/"),
+        (key("metadata"), "metadata/"),
+        (key("package"), "mcu"),
+        (key("channels"), CHANNEL),
+        (key("channel.default"), CHANNEL),
+        ("com.redhat.openshift.versions".to_owned(), "v4.17"),
+    ]
+}
+
 fn annotations() -> String {
-    let key = "operators.operatorframework.io.bundle";
-    format!(
-        "{HEADER}annotations:
-  {key}.mediatype.v1: registry+v1
-  {key}.manifests.v1: manifests/
-  {key}.metadata.v1: metadata/
-  {key}.package.v1: mcu
-  {key}.channels.v1: {CHANNEL}
-  {key}.channel.default.v1: {CHANNEL}
-  com.redhat.openshift.versions: v4.17
-"
-    )
+    let lines = properties().map(|(key, value)| format!("  {key}: {value}\n"));
+    format!("{HEADER}annotations:\n{}", lines.concat())
 }
 
 fn containerfile() -> String {
-    let key = "operators.operatorframework.io.bundle";
+    let labels = properties().map(|(key, value)| format!("LABEL {key}={value}\n"));
     format!(
         "{HEADER}#
 #   podman build -f deploy/bundle/Containerfile -t REGISTRY/mcu-bundle:TAG deploy/bundle
 FROM scratch
-LABEL {key}.mediatype.v1=registry+v1
-LABEL {key}.manifests.v1=manifests/
-LABEL {key}.metadata.v1=metadata/
-LABEL {key}.package.v1=mcu
-LABEL {key}.channels.v1={CHANNEL}
-LABEL {key}.channel.default.v1={CHANNEL}
-COPY manifests /manifests/
+{}COPY manifests /manifests/
 COPY metadata /metadata/
-"
+",
+        labels.concat()
     )
 }

@@ -208,9 +208,9 @@ pub fn run(args: &ImageArgs) -> Result<()> {
 fn certificates(program: Program, file: &Path) -> Result<Vec<u8>> {
     ensure!(
         program == Program::UpdateService,
-        "{} trusts the authority of its ServiceAccount only: --certificates is for {}",
-        program.name(),
-        Program::UpdateService.name()
+        "--certificates is for {}; give {} the file with its flag --update-graph-ca",
+        Program::UpdateService.name(),
+        program.name()
     );
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     ensure!(

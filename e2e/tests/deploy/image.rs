@@ -29,6 +29,15 @@ const IMAGES: [Image; 2] = [
     },
 ];
 
+/// How each recipe copies the licence: to where `cargo xtask image` puts it.
+const LICENCE: &str = "LICENSE /licenses/LICENSE";
+
+/// What the machines that images are built on call themselves, and Rust's name of it.
+const MACHINES: [(&str, &str); 2] = [
+    ("x86_64", "x86_64-unknown-linux-gnu"),
+    ("aarch64", "aarch64-unknown-linux-gnu"),
+];
+
 /// One instruction of a recipe: its keyword in capitals, and the rest of the line.
 struct Instruction {
     keyword: String,
@@ -73,15 +82,16 @@ fn only<'a>(stage: &'a [Instruction], keyword: &str) -> Result<&'a str> {
     }
 }
 
-/// What the last stage copies from the first: from, to.
+/// What the last stage copies from the first and, of the repository, the licence: from, to.
 fn copied(stage: &[Instruction]) -> Result<Vec<(&str, &str)>> {
     let copies = stage.iter().filter(|instruction| instruction.keyword == "COPY");
     copies
         .map(|copy| {
-            let paths = copy
-                .rest
-                .strip_prefix("--from=build ")
-                .context("copied from the build")?;
+            let paths = match copy.rest.strip_prefix("--from=build ") {
+                Some(paths) => paths,
+                None if copy.rest == LICENCE => LICENCE,
+                None => bail!("copied from elsewhere: {}", copy.rest),
+            };
             paths.split_once(' ').context("two paths")
         })
         .collect()
@@ -94,12 +104,16 @@ fn each_image_holds_one_binary_and_runs_it_without_a_shell_as_a_numeric_user_who
         let stage = final_stage(&recipe);
         assert_eq!(only(stage, "FROM")?, "scratch", "no shell, no package");
         let program = format!("/{}", image.program.name());
-        for (_, to) in copied(stage)? {
-            assert!(
-                to == program || to == "/etc/ssl/certs/ca-certificates.crt",
-                "{to}"
-            );
+        let copied = copied(stage)?;
+        let allowed = [
+            program.as_str(),
+            "/licenses/LICENSE",
+            "/etc/ssl/certs/ca-certificates.crt",
+        ];
+        for (_, to) in &copied {
+            assert!(allowed.contains(to), "{to}");
         }
+        assert!(copied.iter().any(|(_, to)| *to == allowed[1]), "no licence");
         let ids: Vec<u32> = only(stage, "USER")?
             .split(':')
             .map(str::parse)
@@ -222,32 +236,58 @@ fn each_deployment_runs_the_port_and_user_that_its_image_offers() -> Result<()> 
 
 #[test]
 fn each_recipe_builds_as_cargo_xtask_image_does() -> Result<()> {
-    let words = |text: &str| {
-        text.split_whitespace()
-            .map(str::to_owned)
-            .collect::<BTreeSet<_>>()
-    };
     for image in &IMAGES {
         let recipe = read(image)?;
         let name = image.program.name();
-        let command = only(&recipe, "RUN")?.replace("--release", "--profile release");
-        let ours = platform()?.command(name, "release")?;
-        let mut expected: BTreeSet<String> = ours
-            .get_args()
-            .map(|argument| argument.to_string_lossy().into_owned())
+        let environments: BTreeSet<&str> = recipe
+            .iter()
+            .filter(|instruction| instruction.keyword == "ENV")
+            .map(|instruction| instruction.rest.as_str())
             .collect();
-        expected.insert("cargo".to_owned());
-        assert_eq!(words(&command), expected, "{name}");
-        let flags = format!(
-            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS=\"{}\"",
-            STATIC.join(" ")
-        );
-        assert_eq!(only(&recipe, "ENV")?, flags, "{name}");
-        let output = format!("/src/target/{TARGET}/release/{name}");
+        let mut flags = BTreeSet::new();
+        for (machine, triple) in MACHINES {
+            let built = run_build(only(&recipe, "RUN")?, name, machine, triple)?;
+            let ours = platform()?.command(name, "release")?;
+            let expected: BTreeSet<String> = ours
+                .get_args()
+                .map(|argument| argument.to_string_lossy().replace(TARGET, triple))
+                .collect();
+            assert_eq!(built, expected, "{name} on {machine}");
+            let variable = triple.to_uppercase().replace('-', "_");
+            flags.insert(format!(
+                "CARGO_TARGET_{variable}_RUSTFLAGS=\"{}\"",
+                STATIC.join(" ")
+            ));
+        }
+        assert_eq!(environments, flags.iter().map(String::as_str).collect(), "{name}");
+        let output = format!("/src/out/{name}");
         let stage = copied(final_stage(&recipe))?;
         assert!(stage.iter().any(|(from, _)| *from == output), "{output}");
     }
     Ok(())
+}
+
+/// Runs a recipe's build command on a machine of this kind, with a cargo that only notes its arguments and makes the binary's file.
+/// Returns the arguments. The binary must be in `out`, which is `/src/out` in the recipe.
+fn run_build(command: &str, name: &str, machine: &str, triple: &str) -> Result<BTreeSet<String>> {
+    let source = tempfile::tempdir()?;
+    let binary = format!("target/{triple}/release");
+    let stubs = format!(
+        "uname() {{ echo {machine}; }}\n\
+         cargo() {{ printf '%s\\n' \"$@\" > arguments && mkdir -p {binary} && echo {triple} > {binary}/{name}; }}\n"
+    );
+    let status = std::process::Command::new("sh")
+        .args(["-ec", &(stubs + command)])
+        .current_dir(source.path())
+        .status()?;
+    if !status.success() {
+        bail!("on {machine} this fails: {command}");
+    }
+    let built = std::fs::read_to_string(source.path().join("out").join(name))?;
+    assert_eq!(built.trim(), triple);
+    let arguments = std::fs::read_to_string(source.path().join("arguments"))?;
+    let arguments = arguments.replace("--release\n", "--profile\nrelease\n");
+    Ok(arguments.lines().map(str::to_owned).collect())
 }
 
 #[tokio::test]

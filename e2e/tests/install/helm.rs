@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use package::base::objects;
 use repository::root;
 use serde_json::Value;
@@ -89,6 +89,22 @@ impl Helm {
             arguments.extend(["--set", value]);
         }
         objects(&self.run(&arguments).await?)
+    }
+
+    /// What the chart says after an installation with some values set.
+    ///
+    /// # Errors
+    /// The chart does not accept the values, or says nothing.
+    pub async fn notes(&self, values: &[&str]) -> Result<String> {
+        let chart = chart();
+        let mut arguments = vec!["install", "mcu", chart.to_str().unwrap_or_default()];
+        arguments.extend(["--namespace", "mcu-system", "--dry-run=client"]);
+        for value in values {
+            arguments.extend(["--set", value]);
+        }
+        let told = self.run(&arguments).await?;
+        let notes = told.split_once("\nNOTES:\n").context("no notes")?.1;
+        Ok(notes.to_owned())
     }
 }
 

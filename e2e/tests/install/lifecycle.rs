@@ -20,6 +20,7 @@ use crate::helm::{Helm, chart};
 const NAMESPACE: &str = "fleet-upgrades";
 const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 const UPGRADES: &str = "managedclustersupgrades.cluster.open-cluster-management.io";
+const REPORTS: &str = "managedclustersupgradereports.cluster.open-cluster-management.io";
 
 /// A hub, and Helm for it.
 struct TestBed {
@@ -160,6 +161,49 @@ async fn helm_installs_updates_and_uninstalls_and_upgrades_outlive_it() -> Resul
         Ok(bed.uid_of_crd().await?.is_none())
     })
     .await
+}
+
+#[tokio::test]
+async fn a_release_whose_crds_are_not_kept_cannot_be_updated_to_none() -> Result<()> {
+    let bed = TestBed::start().await?;
+    let client = bed.hub.client().clone();
+    bed.helm("install", &["crds.keep=false"]).await?;
+    testenv::apply::wait_established(&client, &[UPGRADES, REPORTS]).await?;
+    let crd = bed.uid_of_crd().await?;
+    create_upgrade(&client, "kept").await?;
+    let refused_for = async |name: &str| -> Result<()> {
+        let values = ["crds.enabled=false", "crds.keep=false"];
+        let refused = bed.helm("upgrade", &values).await.err();
+        let message = refused.context("Helm would delete the CRDs")?.to_string();
+        for part in [
+            &format!("would delete the CRD {name}"),
+            "records would be lost",
+            "crds.keep=true",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        Ok(())
+    };
+    refused_for(UPGRADES).await?;
+    bed.hub
+        .kubectl(&["annotate", "crd", UPGRADES, "helm.sh/resource-policy=keep"])
+        .await?;
+    refused_for(REPORTS).await?;
+
+    bed.helm("upgrade", &["crds.keep=true"]).await?;
+    bed.helm("upgrade", &["crds.enabled=false"]).await?;
+    bed.helm("upgrade", &["crds.enabled=true"]).await?;
+    bed.helm("upgrade", &["crds.enabled=false"]).await?;
+    let marks = ["meta.helm.sh/release-name-", "helm.sh/resource-policy-"];
+    bed.hub
+        .kubectl(&[&["annotate", "crd", UPGRADES, REPORTS][..], &marks].concat())
+        .await?;
+    // They are not this release's now, so it deletes nothing.
+    bed.helm("upgrade", &["crds.enabled=false", "replicaCount=3"])
+        .await?;
+    assert_eq!(bed.uid_of_crd().await?, crd, "the CRD was never replaced");
+    assert!(upgrades(&client).get_opt("kept").await?.is_some());
+    Ok(())
 }
 
 #[tokio::test]

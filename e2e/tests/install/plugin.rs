@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use e2e::program;
 use package::image::{Commit, Platform};
-use package::plugin::{self, CHECKSUMS, MANIFEST, PROGRAM, file_name};
+use package::plugin::{self, CHECKSUMS, MANIFEST, PLATFORMS, PROGRAM, file_name};
 use repository::root;
 use testenv::Tool;
 use tokio::process::Command;
@@ -60,29 +60,41 @@ async fn krew_installs_the_plugin_from_its_manifest_and_refuses_another_archive(
     Ok(())
 }
 
-/// The lines of the guide that download the archive of this platform and unpack it if it has its checksum.
-fn lines_of_the_guide(archive: &str) -> Result<String> {
+/// The lines of the guide that download the archive of a machine and unpack it if it is listed with its checksum.
+fn lines_of_the_guide() -> Result<String> {
     let guide = std::fs::read_to_string(root().join("docs/guide/install.md"))?;
-    let mut lines = guide.lines();
-    let mut line_with = |part: &str| lines.find(|line| line.starts_with("curl ") && line.contains(part));
-    let download = line_with(archive).context("a line for this platform")?;
-    let check = line_with(CHECKSUMS).context("a line with the checksums")?;
-    let unpack = lines.next().context("a line that unpacks")?;
-    // It names the archive of one platform.
-    let unpack = unpack.replace(&file_name("linux", "amd64"), archive);
-    let check = if cfg!(target_os = "macos") {
-        check.replace("sha256sum", "shasum -a 256")
-    } else {
-        check.to_owned()
-    };
-    Ok(format!("{download}\n{check}\n{unpack}\n"))
+    let start = concat!("version=v", env!("CARGO_PKG_VERSION"), "\n");
+    let lines = guide.split_once(&format!("```sh\n{start}"));
+    let lines = lines.and_then(|(_, rest)| rest.split_once("```"));
+    let (lines, _) = lines.context("lines that begin with this version")?;
+    Ok(format!("{start}{lines}"))
 }
 
 #[tokio::test]
-async fn the_lines_of_the_guide_for_this_platform_install_the_plugin_and_no_other_archive() -> Result<()> {
+async fn the_lines_of_the_guide_name_the_archive_of_each_platform() -> Result<()> {
+    let lines = lines_of_the_guide()?;
+    let (names, _) = lines.split_once("\ncheck()").context("a function that checks")?;
+    // What `uname -s` and `uname -m` say on each, in the order of PLATFORMS.
+    let machines = [
+        ("Linux", "x86_64"),
+        ("Linux", "aarch64"),
+        ("Darwin", "x86_64"),
+        ("Darwin", "arm64"),
+    ];
+    for ((system, machine), (os, architecture)) in machines.into_iter().zip(PLATFORMS) {
+        let uname = format!("uname() {{ if [ $1 = -s ]; then echo {system}; else echo {machine}; fi; }}");
+        let script = format!("{uname}\n{names}\nprintf %s \"$archive\"\n");
+        let (told, _) = output(Command::new("sh").args(["-c", &script])).await?;
+        assert_eq!(told, file_name(os, architecture));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_lines_of_the_guide_install_the_plugin_only_if_its_archive_is_listed() -> Result<()> {
+    let lines = lines_of_the_guide()?;
     let platform = Platform::own()?;
     let name = file_name(platform.os(), platform.architecture());
-    let lines = lines_of_the_guide(&name)?;
     let directory = tempfile::tempdir()?;
     let home = directory.path().join("home");
     let version = directory.path().join(concat!("v", env!("CARGO_PKG_VERSION")));
@@ -90,9 +102,7 @@ async fn the_lines_of_the_guide_for_this_platform_install_the_plugin_and_no_othe
     std::fs::create_dir_all(home.join(".local/bin"))?;
     let program = std::fs::read(program::binary(PROGRAM, "MCU_CLI").await?)?;
     let commit = Commit::read()?;
-    let archive = plugin::archive(program, &commit)?;
-    std::fs::write(version.join(&name), &archive.bytes)?;
-    std::fs::write(version.join(CHECKSUMS), plugin::checksums(&version)?)?;
+    let archive = plugin::archive(program, &commit)?.bytes;
     let installed = home.join(".local/bin/kubectl-mcu");
     let run = async || {
         let mut shell = Command::new("sh");
@@ -100,15 +110,27 @@ async fn the_lines_of_the_guide_for_this_platform_install_the_plugin_and_no_othe
         shell.env("MCU_RELEASES", format!("file://{}", directory.path().display()));
         output(&mut shell).await
     };
+    let checksums = version.join(CHECKSUMS);
 
+    std::fs::write(version.join(&name), &archive)?;
+    let listed = plugin::checksums(&version)?;
+    std::fs::write(&checksums, &listed)?;
     std::fs::write(
         version.join(&name),
         plugin::archive(b"other".to_vec(), &commit)?.bytes,
     )?;
-    assert!(run().await.is_err());
+    assert!(run().await.is_err(), "an archive with another checksum");
     assert!(!installed.exists());
 
-    std::fs::write(version.join(&name), archive.bytes)?;
+    // The archive of another platform, which happens to be in the same directory, is as it should be.
+    let another = file_name("plan9", platform.architecture());
+    std::fs::write(home.join(&another), &archive)?;
+    std::fs::write(version.join(&name), &archive)?;
+    std::fs::write(&checksums, listed.replace(&name, &another))?;
+    assert!(run().await.is_err(), "an archive that is not listed");
+    assert!(!installed.exists());
+
+    std::fs::write(&checksums, listed.replace(&name, &another) + &listed)?;
     run().await?;
     let (told, _) = output(Command::new(installed).arg("--version")).await?;
     assert!(told.contains(env!("CARGO_PKG_VERSION")), "{told}");

@@ -128,6 +128,10 @@ async fn what_is_set_for_the_pods_is_in_the_deployment() -> Result<()> {
         "resources.limits.memory=1Gi",
         "affinity.nodeAffinity.x=y",
         "topologySpreadConstraints[0].maxSkew=2",
+        "extraVolumes[0].name=ca",
+        "extraVolumes[0].configMap.name=authorities",
+        "extraVolumeMounts[0].name=ca",
+        "extraVolumeMounts[0].mountPath=/etc/ca",
     ];
     let helm = Helm::new(None).await?;
     let rendered = helm.render("mcu-system", &values).await?;
@@ -159,6 +163,14 @@ async fn what_is_set_for_the_pods_is_in_the_deployment() -> Result<()> {
     assert_eq!(container["resources"]["limits"], json!({"memory": "1Gi"}));
     assert_eq!(pod["affinity"], json!({"nodeAffinity": {"x": "y"}}));
     assert_eq!(pod["topologySpreadConstraints"], json!([{"maxSkew": 2}]));
+    assert_eq!(
+        pod["volumes"],
+        json!([{"name": "ca", "configMap": {"name": "authorities"}}])
+    );
+    assert_eq!(
+        container["volumeMounts"],
+        json!([{"name": "ca", "mountPath": "/etc/ca"}])
+    );
 
     let digest = format!("sha256:{}", "0".repeat(64));
     let by_digest = helm
@@ -166,6 +178,54 @@ async fn what_is_set_for_the_pods_is_in_the_deployment() -> Result<()> {
         .await?;
     let image = &deployment(&by_digest)?["spec"]["template"]["spec"]["containers"][0]["image"];
     assert_eq!(*image, format!("mcu-controller@{digest}"));
+    Ok(())
+}
+
+/// The chart knows only its own version, so it may not say that an image has it that the values name.
+#[tokio::test]
+async fn notes_and_label_claim_a_version_only_of_an_image_that_the_values_name_by_it() -> Result<()> {
+    let helm = Helm::new(None).await?;
+    let version = env!("CARGO_PKG_VERSION");
+    let name = format!("sha256:{}", "0".repeat(64));
+    let digest = format!("image.digest={name}");
+    let own_tag = format!("image.tag={version}");
+    let too_long = format!("image.tag={}", "a".repeat(64));
+    let by_digest = format!("mcu-controller@{name}");
+    let by_version = format!("mcu-controller:{version}");
+    let cases: [(&[&str], bool, Option<&str>, &str); 7] = [
+        (&[], true, Some(version), &by_version),
+        (&[&own_tag], true, Some(version), &by_version),
+        (&["image.tag=9.9.9"], false, Some("9.9.9"), "mcu-controller:9.9.9"),
+        // No label can have these values.
+        (&["image.tag=9.9-"], false, None, "mcu-controller:9.9-"),
+        (&[&too_long], false, None, "mcu-controller:aaa"),
+        (&[&digest], false, None, &by_digest),
+        (&[&digest, "image.tag=9.9.9"], false, Some("9.9.9"), &by_digest),
+    ];
+    for (values, claims, label, image) in cases {
+        let rendered = helm.render("mcu-system", values).await?;
+        let found = &deployment(&rendered)?["metadata"]["labels"]["app.kubernetes.io/version"];
+        assert_eq!(found.as_str(), label, "{values:?}");
+        let notes = helm.notes(values).await?;
+        let claim = format!("MCU {version} is installed in namespace mcu-system, with the image");
+        assert_eq!(notes.starts_with(&claim), claims, "{values:?}: {notes}");
+        assert!(notes.contains(image), "{values:?}: {notes}");
+        assert_eq!(
+            notes.contains("cannot tell which version of MCU that is"),
+            !claims,
+            "{values:?}: {notes}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_notes_say_to_delete_upgrades_before_a_release_whose_crds_are_not_kept() -> Result<()> {
+    let helm = Helm::new(None).await?;
+    let first =
+        "kubectl delete managedclustersupgrades -A --all\n  helm uninstall mcu --namespace mcu-system";
+    assert!(helm.notes(&["crds.keep=false"]).await?.contains(first));
+    assert!(!helm.notes(&[]).await?.contains(first));
     Ok(())
 }
 
@@ -195,6 +255,10 @@ async fn a_value_that_is_unknown_or_makes_no_sense_is_refused_by_name() -> Resul
         ("image.digest=sha256:12", "/image/digest"),
         ("replicaCount=0", "/replicaCount"),
         ("extraArgs[0]=log-format", "/extraArgs/0"),
+        // One text of two words would be one argument, which the controller does not know.
+        ("extraArgs[0]=--listen :9090", "/extraArgs/0"),
+        ("extraArgs[0]=--Log-Format=json", "/extraArgs/0"),
+        ("extraVolumes[0]=ca", "/extraVolumes/0"),
         ("serviceMonitor.intervall=1m", "intervall"),
         (
             "prometheusRule.runbookBaseURL=git.example.com/mcu",
@@ -212,6 +276,14 @@ async fn a_value_that_is_unknown_or_makes_no_sense_is_refused_by_name() -> Resul
         (
             "extraArgs[0]=--listen=:9090",
             "extraArgs must not contain --listen",
+        ),
+        (
+            "extraArgs[0]=--lease-name=mcu",
+            "allows only the Lease mcu-controller",
+        ),
+        (
+            "extraArgs[0]=--lease-namespace=kube-system",
+            "in the namespace of the release",
         ),
         (
             "extraArgs[0]=--spoke-rbac=none",

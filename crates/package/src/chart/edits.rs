@@ -25,7 +25,21 @@ pub(super) const CONDITIONS: [(&str, &str); 3] = [
 const CONTROLLER: &str = "controller.yaml";
 
 /// The edits, in the order in which they are made.
-pub(super) const EDITS: [Edit; 12] = [
+pub(super) const EDITS: [Edit; 15] = [
+    edit(
+        CONTROLLER,
+        concat!(
+            "    # kubectl mcu check and version read this, because an image by digest names no version.
+    app.kubernetes.io/version: ",
+            env!("CARGO_PKG_VERSION"),
+            "\n"
+        ),
+        "    {{- with include \"mcu.imageVersion\" . }}
+    # kubectl mcu check and version read this, because an image by digest names no version.
+    app.kubernetes.io/version: {{ . | quote }}
+    {{- end }}
+",
+    ),
     edit(
         CONTROLLER,
         "replicas: 2\n",
@@ -102,6 +116,29 @@ pub(super) const EDITS: [Edit; 12] = [
             {{- range .Values.extraArgs }}
             - {{ include \"mcu.extraArg\" . | quote }}
             {{- end }}
+",
+    ),
+    edit(
+        CONTROLLER,
+        "      containers:\n",
+        "      {{- with .Values.extraVolumes }}
+      volumes:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      containers:
+",
+    ),
+    edit(
+        CONTROLLER,
+        "          ports:
+            - name: http
+",
+        "          {{- with .Values.extraVolumeMounts }}
+          volumeMounts:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          ports:
+            - name: http
 ",
     ),
     edit(

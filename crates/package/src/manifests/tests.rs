@@ -98,6 +98,23 @@ fn every_object_is_in_the_bundle_or_beside_it() {
     assert_eq!(of(Place::ClusterServiceVersion).len(), 6);
 }
 
+/// Catalogs read the labels of the bundle's image, OLM its annotations.
+#[test]
+fn the_image_of_the_bundle_has_a_label_for_each_annotation() {
+    let files = render(root()).unwrap();
+    let text = |name: &str| &files[Path::new(bundle::DIRECTORY).join(name).as_path()];
+    let annotations = objects(text("metadata/annotations.yaml")).unwrap();
+    let annotations = annotations[0]["annotations"].as_object().unwrap().clone();
+    assert!(annotations.contains_key("com.redhat.openshift.versions"));
+    let recipe = text("Containerfile").lines();
+    let labels: Vec<&str> = recipe.filter_map(|line| line.strip_prefix("LABEL ")).collect();
+    assert_eq!(labels.len(), annotations.len());
+    for (key, value) in annotations {
+        let label = format!("{key}={}", value.as_str().unwrap());
+        assert!(labels.contains(&label.as_str()), "{label}");
+    }
+}
+
 #[test]
 fn an_edit_a_missing_file_and_a_file_of_earlier_are_drift_and_writing_ends_it() {
     let clone = tempfile::tempdir().unwrap();
