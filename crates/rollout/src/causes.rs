@@ -34,7 +34,7 @@ pub fn groups<'a>(
     let mut found: BTreeMap<(Phase, &str, &str), (Urgency, i64, ClusterCause<'_>)> = BTreeMap::new();
     for (urgency, cause) in clusters {
         let told = if names_its_cause(cause.reason) {
-            cause.message
+            first_cause(cause.message)
         } else {
             ""
         };
@@ -78,6 +78,13 @@ pub fn names_its_cause(reason: &str) -> bool {
                 | Reason::PreflightUnknown
         )
     )
+}
+
+/// What the message of a preflight begins with: the name of a risk, gate or condition before its text, or a whole sentence. What follows
+/// may differ from cluster to cluster.
+fn first_cause(message: &str) -> &str {
+    let first = message.split("; ").next().unwrap_or_default();
+    first.split(": ").next().unwrap_or_default()
 }
 
 #[cfg(test)]

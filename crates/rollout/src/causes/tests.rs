@@ -39,6 +39,39 @@ fn what_the_preflight_has_found_is_told_once_for_each_gate_or_risk() {
 }
 
 #[test]
+fn a_gate_that_many_clusters_ask_for_is_one_cause_whatever_else_each_of_them_says() {
+    let cause = |cluster, message| {
+        let cause = ClusterCause {
+            cluster,
+            phase: Phase::Blocked,
+            reason: "AdminAckRequired",
+            message,
+        };
+        (Urgency::Blocked, cause)
+    };
+    let clusters = [
+        cause("a", "ack-4.19-x-in-4.20: Scan first."),
+        cause(
+            "b",
+            "ack-4.19-x-in-4.20: Scan first.; Failing=True: etcd is degraded",
+        ),
+        cause("c", "ack-4.19-x-in-4.20: Another text"),
+        cause("d", "ack-4.19-y-in-4.20: Scan first."),
+    ];
+    let names = Names {
+        namespace: "ns",
+        name: "up",
+        cluster: "",
+    };
+    let groups = groups(clusters, names);
+    let told: Vec<_> = groups
+        .iter()
+        .map(|group| (&*group.example, group.clusters))
+        .collect();
+    assert_eq!(told, [("a", 3), ("d", 1)]);
+}
+
+#[test]
 fn the_most_urgent_group_comes_first_then_the_largest_and_each_has_its_first_cluster_as_example() {
     let cause = |urgency, cluster, phase, reason| {
         let cause = ClusterCause {
