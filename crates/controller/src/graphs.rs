@@ -124,16 +124,17 @@ impl Shared {
         }
     }
 
-    /// Reads what is due. True if what is known of the wanted updates has changed.
-    async fn refresh(&self, wanted: BTreeSet<Wanted>) -> bool {
-        let keys: BTreeSet<String> = wanted
-            .iter()
-            .map(|(channel, _)| self.key(channel).to_owned())
-            .collect();
-        let keys: BTreeSet<String> = keys.into_iter().take(MAX_CHANNELS).collect();
+    /// Reads what is due, of the first [`MAX_CHANNELS`] channels. True if what is known of the wanted updates has changed.
+    async fn refresh(&self, wanted: Vec<Wanted>) -> bool {
+        let mut keys = BTreeSet::new();
+        for (channel, _) in &wanted {
+            if keys.len() < MAX_CHANNELS {
+                keys.insert(self.key(channel).to_owned());
+            }
+        }
         let due: Vec<String> = {
             let mut known = self.known();
-            known.wanted = wanted;
+            known.wanted = wanted.into_iter().collect();
             known.channels.retain(|channel, _| keys.contains(channel));
             let is_due = |channel: &&String| {
                 let known = known.channels.get(*channel);

@@ -27,7 +27,7 @@ fn of_file(path: &Path) -> anyhow::Result<Graphs> {
     Graphs::new(path.to_str().unwrap(), Arch::amd64(), &[])
 }
 
-fn wanted(channels: &[&str]) -> BTreeSet<Wanted> {
+fn wanted(channels: &[&str]) -> Vec<Wanted> {
     let one = |channel: &&str| ((*channel).to_owned(), "4.20.4".to_owned());
     channels.iter().map(one).collect()
 }
@@ -57,7 +57,7 @@ async fn a_file_is_read_again_every_few_minutes_and_only_a_difference_counts() {
     tokio::time::advance(INTERVAL).await;
     assert!(!shared.refresh(needed).await, "it is the same");
     assert_eq!(shared.missing(), 0);
-    shared.refresh(BTreeSet::new()).await;
+    shared.refresh(Vec::new()).await;
     assert_eq!(from(&graphs), None, "nobody needs it any more");
 }
 
