@@ -6,6 +6,7 @@
 mod again;
 mod asked;
 mod clock;
+mod judged;
 mod names;
 mod question;
 mod workers;
@@ -17,10 +18,11 @@ use api::names::LABEL_AGENT_VERSION;
 use api::preflight::PreflightSummary;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
-use clusterversion::preflight::{PreflightFinding, PreflightReason, Verdict, judge};
+use clusterversion::preflight::Verdict;
 use rollout::{Cluster, Fleet, Plan, Policy, Preflight, Reason};
 
 use self::asked::{is_kept, is_to_be_asked, waits};
+use self::judged::{Judged, known};
 use self::names::KnownNames;
 pub use clusterversion::preflight::UpdatesTo;
 
@@ -30,10 +32,6 @@ use crate::index::{Index, ProbeView, WorkRequest};
 
 /// Probes that are created at once, while others of the same upgrade are being written.
 const MAX_RUNNING: usize = 16;
-/// How long a cluster that was ready, and is not any more, counts as not ready.
-const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(10);
-/// Longest message of a cluster, in bytes.
-const MAX_MESSAGE: usize = 1000;
 /// The wait after a write that failed: the first one and the longest.
 const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(2), TimeDelta::minutes(5));
 
@@ -72,21 +70,10 @@ pub struct Preflights {
     failures: AHashMap<Arc<str>, Failure>,
     /// The second in which probes were created last, and how many.
     created: (DateTime<Utc>, u32),
+    /// Clusters that are to be asked and cannot be, because the write fails or the name of the probe is taken, and since when.
+    barred: AHashMap<Arc<str>, DateTime<Utc>>,
     /// Another upgrade asks a cluster that is to be asked.
     waits_for_another: bool,
-}
-
-/// The verdict on the answers of a cluster.
-#[derive(Debug)]
-struct Judged {
-    probe: Arc<ProbeView>,
-    verdict: Verdict,
-    /// Since when it has not been known whether the cluster would take the update.
-    unknown_since: DateTime<Utc>,
-    /// When the cluster was ready last, and then not any more.
-    lost: Option<DateTime<Utc>>,
-    /// Since when its agent has read what it was asked for.
-    answered: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug)]
@@ -130,13 +117,18 @@ impl Preflights {
                 continue;
             }
             present += 1;
-            let before = self.verdicts.get(cluster);
-            if before.is_some_and(|before| Arc::ptr_eq(&before.probe, probe)) {
+            let before = self.verdicts.get_mut(cluster);
+            if before
+                .as_ref()
+                .is_some_and(|before| Arc::ptr_eq(&before.probe, probe))
+            {
                 continue;
             }
-            let judged = Judged::new(probe, question, before, now);
-            self.names.add(&probe.facts);
-            self.verdicts.insert(Arc::clone(cluster), judged);
+            let judged = Judged::new(probe, question, before.as_deref(), now);
+            self.names.add(&probe.facts, &question.update);
+            if !before.is_some_and(|before| before.puts_off(&judged, now)) {
+                self.verdicts.insert(Arc::clone(cluster), judged);
+            }
         }
         if self.verdicts.len() > present {
             self.verdicts.retain(|cluster, _| {
@@ -168,22 +160,39 @@ impl Preflights {
         if let Some(judged) = judged {
             return judged.preflight(question, now);
         }
-        let other = index.probe(cluster).filter(|probe| *probe.upgrade != *upgrade);
+        let is_ours = |probe: &ProbeView| *probe.upgrade == *upgrade && probe.owner == self.key;
+        let other = index.probe(cluster).filter(|probe| !is_ours(probe));
         let text = match (other, self.failures.get(cluster)) {
+            (Some(probe), _) if probe.owner.is_empty() || *probe.upgrade == *upgrade => {
+                "A ManifestWork that no upgrade manages has the name of the preflight's. Delete it."
+                    .to_owned()
+            }
             (Some(probe), _) => format!("Upgrade {} asks the cluster at the moment", probe.owner),
             (None, Some(failure)) => format!("The cluster cannot be asked: {}", failure.text),
             (None, None) => return Preflight::NotAsked,
         };
+        let message = Arc::from(visible(&text));
+        let since = self.barred.get(cluster);
+        if since.is_some_and(|since| now >= *since + question.timeout) {
+            return Preflight::Blocked {
+                reason: Reason::PreflightUnknown,
+                message,
+            };
+        }
         Preflight::Unknown {
             reason: Reason::PreflightPending,
-            message: Arc::from(visible(&text)),
+            message,
         }
     }
 
-    /// How a cluster must be asked for the update.
+    /// How a cluster must be asked for the update. By the image that it has told only if that was in the last minutes, by a clock that is
+    /// trusted; otherwise the cluster itself checks the request.
     #[must_use]
-    pub fn request(&self, cluster: &str) -> WorkRequest {
-        match self.verdicts.get(cluster).map(|judged| &judged.verdict) {
+    pub fn request(&self, cluster: &str, clock_trusted: bool, now: DateTime<Utc>) -> WorkRequest {
+        let judged = self.verdicts.get(cluster);
+        let judged =
+            judged.filter(|judged| !judged.is_by_image() || (clock_trusted && !judged.is_stale(now)));
+        match judged.map(|judged| &judged.verdict) {
             Some(Verdict::Ready(request)) => request.into(),
             _ => WorkRequest::AsPlanned,
         }
@@ -234,7 +243,7 @@ impl Preflights {
         writes.extend(self.leftovers(fleet, policy, asker, index, now));
         writes.extend(self.ask_again(&plan.ask_again, now));
         let mut wake = earliest(self.next_change(now), self.next_workers(asker.uid, index, now));
-        self.note_others(fleet, policy, asker, index);
+        self.note_barred(fleet, policy, asker, index, now);
         if !policy.deleting {
             let questions = self.questions.clone();
             let can_read = asker.agents_can_read;
@@ -375,10 +384,13 @@ impl Preflights {
             .filter_map(|judged| judged.counts_at(question, now));
         let changes = self.verdicts.values().filter_map(|judged| match judged.verdict {
             Verdict::Unknown(_) => Some(judged.unknown_since + question.timeout),
-            Verdict::Ready(_) => judged.lost.map(|lost| lost + SETTLES_AFTER),
+            Verdict::Ready(_) => judged.settles(),
             Verdict::Blocked(_) => None,
         });
-        changes.chain(counts).filter(|at| *at > now).min()
+        let held = self.verdicts.values().filter_map(|judged| judged.held_until);
+        let barred = self.barred.values().map(|since| *since + question.timeout);
+        let times = changes.chain(counts).chain(held).chain(barred);
+        times.filter(|at| *at > now).min()
     }
 }
 
@@ -415,102 +427,6 @@ fn has_reading_agent(cluster: &str, index: &Index) -> bool {
 
 fn earliest(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
     a.into_iter().chain(b).min()
-}
-
-impl Judged {
-    fn new(probe: &Arc<ProbeView>, question: &Question, before: Option<&Self>, now: DateTime<Utc>) -> Self {
-        let verdict = judge(&probe.facts, &question.update);
-        let before = before.filter(|before| before.probe.uid == probe.uid);
-        let was_ready = before.is_some_and(|before| matches!(before.verdict, Verdict::Ready(_)));
-        let is_ready = matches!(verdict, Verdict::Ready(_));
-        let unknown_since = match before {
-            // What was never known is unknown since the cluster was asked, whoever leads.
-            None => probe.created.unwrap_or(now).min(now),
-            Some(before) if matches!(before.verdict, Verdict::Unknown(_)) => before.unknown_since,
-            Some(_) => now,
-        };
-        Self {
-            probe: Arc::clone(probe),
-            verdict,
-            unknown_since,
-            lost: match before {
-                Some(_) if was_ready && !is_ready => Some(now),
-                Some(before) => before.lost,
-                None => None,
-            },
-            answered: before
-                .and_then(|before| before.answered)
-                .or_else(|| probe.facts.current.is_ok().then_some(now)),
-        }
-    }
-
-    /// When its answers count, if that is still to come.
-    fn counts_at(&self, question: &Question, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let at = self.answered? + question.counts_after;
-        (now < at).then_some(at)
-    }
-
-    /// True when its agent has read what it was asked for.
-    fn is_answered(&self) -> bool {
-        self.answered.is_some()
-    }
-
-    fn preflight(&self, question: &Question, now: DateTime<Utc>) -> Preflight {
-        let settles = self.lost.map(|lost| lost + SETTLES_AFTER);
-        if self.counts_at(question, now).is_some() {
-            return Preflight::Unknown {
-                reason: Reason::PreflightPending,
-                message: Arc::from("The cluster looks for updates in the channel that was set"),
-            };
-        }
-        match &self.verdict {
-            Verdict::Ready(_) if settles.is_some_and(|settles| now < settles) => Preflight::Unknown {
-                reason: Reason::PreflightPending,
-                message: Arc::from(
-                    "The answers of the cluster have just changed; it starts when they stay the same for 10 seconds",
-                ),
-            },
-            Verdict::Ready(_) if self.is_stale(now) => Preflight::Stale,
-            Verdict::Ready(_) => Preflight::Ready,
-            Verdict::Blocked(findings) => Preflight::Blocked {
-                reason: first_reason(findings),
-                message: message_of(findings),
-            },
-            Verdict::Unknown(findings) if now >= self.unknown_since + question.timeout => {
-                Preflight::Blocked {
-                    reason: Reason::PreflightUnknown,
-                    message: message_of(findings),
-                }
-            }
-            Verdict::Unknown(findings) => Preflight::Unknown {
-                reason: first_reason(findings),
-                message: message_of(findings),
-            },
-        }
-    }
-}
-
-/// The reason of the first finding, as the planner knows it.
-fn first_reason(findings: &[PreflightFinding]) -> Reason {
-    findings
-        .first()
-        .map_or(Reason::PreflightPending, |finding| known(finding.reason))
-}
-
-fn known(reason: PreflightReason) -> Reason {
-    Reason::parse(&reason.to_string()).unwrap_or(Reason::PreflightPending)
-}
-
-/// All findings in one text.
-fn message_of(findings: &[PreflightFinding]) -> Arc<str> {
-    let texts: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
-    let mut text = visible(&texts.join("; ")).into_owned();
-    if text.len() > MAX_MESSAGE {
-        let end = (0..=MAX_MESSAGE).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
-        text.push('\u{2026}');
-    }
-    Arc::from(text)
 }
 
 #[cfg(test)]

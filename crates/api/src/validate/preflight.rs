@@ -126,7 +126,9 @@ fn is_ack_key(key: &str) -> bool {
 }
 
 fn check_reason(field: &str, reason: &str, found: &mut Vec<SpecViolation>) {
-    if reason.is_empty() || reason.len() > MAX_REASON * 4 {
+    // White space alone says nothing, whether it can be seen or not.
+    let says_something = reason.chars().any(char::is_alphanumeric);
+    if !says_something || reason.len() > MAX_REASON * 4 {
         found.push(violation(
             format!("{field}.reason"),
             format!("must say why, in at most {MAX_REASON} characters"),

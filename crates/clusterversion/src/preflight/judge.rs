@@ -317,6 +317,9 @@ fn asks_for_acks(condition: &ClusterOperatorCondition) -> bool {
     condition.status == ConditionStatus::False && condition.reason == "AdminAckRequired"
 }
 
+/// Longest text of a condition that is told, in characters. It comes from the cluster.
+const MAX_SAID: usize = 2000;
+
 fn said(kind: &str, condition: &ClusterOperatorCondition) -> String {
     let ClusterOperatorCondition {
         status,
@@ -327,7 +330,11 @@ fn said(kind: &str, condition: &ClusterOperatorCondition) -> String {
     let head = format!("{kind}={status}");
     let parts = [head.as_str(), reason, message];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(": ")
+    let text = parts.join(": ");
+    match text.char_indices().nth(MAX_SAID) {
+        Some((end, _)) => format!("{}\u{2026}", &text[..end]),
+        None => text,
+    }
 }
 
 fn offer(
@@ -457,7 +464,14 @@ fn judge_risks(risks: &[OfferedRisk], plan: &PlannedUpdate, findings: &mut Vec<P
         add(PreflightReason::RiskUnknown, &unknown);
     }
     if risks.is_empty() {
-        add(PreflightReason::RiskUnknown, &[]);
+        // Without names, nobody can accept them, and they may apply.
+        findings.push(finding(
+            PreflightReason::PreflightUnsupported,
+            format!(
+                "The cluster offers {} only with risks, and does not tell which: its work agent may be too old for that. Update the agent, or request the update by clusterVersion.image",
+                plan.version
+            ),
+        ));
     }
 }
 

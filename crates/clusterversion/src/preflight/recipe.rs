@@ -40,6 +40,8 @@ const MAX_RISKS: usize = 64;
 const MAX_TEXT: usize = 300;
 /// How many keys a cluster reports; the language of the rules cannot sort.
 const MAX_KEYS: usize = 4;
+/// Longest name of a risk, in characters. A longer one cannot be accepted.
+const MAX_NAME: usize = 256;
 
 /// A condition rule of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,7 +274,7 @@ fn read_risk(line: &str) -> Option<OfferedRisk> {
         _ => None,
     };
     Some(OfferedRisk {
-        name: words.next()?.to_owned(),
+        name: words.next()?.chars().take(MAX_NAME).collect(),
         message: words.next().unwrap_or_default().chars().take(MAX_TEXT).collect(),
         applies,
     })
@@ -370,15 +372,14 @@ fn read_keys(rule: &str, message: &str) -> Fact<Vec<Gate>> {
     }
     let mut found = Vec::new();
     for line in lines {
-        let key = line.strip_prefix("key ").ok_or_else(|| {
-            if line == "more" {
-                Missing::Unsupported(format!(
-                    "The cluster has more than {MAX_KEYS} gates, which is more than it can report"
-                ))
-            } else {
-                unreadable(rule, message)
-            }
-        })?;
+        if line == "more" || found.len() == MAX_KEYS {
+            return Err(Missing::Unsupported(format!(
+                "The cluster has more than {MAX_KEYS} gates, which is more than it can report"
+            )));
+        }
+        let key = line
+            .strip_prefix("key ")
+            .ok_or_else(|| unreadable(rule, message))?;
         let (key, text) = key.split_once(' ').unwrap_or((key, ""));
         found.push(Gate {
             key: key.to_owned(),

@@ -300,12 +300,15 @@ fn every_risk_that_applies_must_be_accepted_by_name() {
     }
     let contradicting = with_risks(&[("Leak", Some(false)), ("Slow", Some(false))]);
     assert_eq!(told(&contradicting, &plan()), "unknown RiskUnknown(Leak,Slow)");
-    assert_eq!(told(&with_risks(&[]), &plan()), "unknown RiskUnknown");
+    assert_eq!(told(&with_risks(&[]), &plan()), "unknown PreflightUnsupported");
     let without_image = offering(Offer::Conditional {
         image: String::new(),
         risks: Vec::new(),
     });
-    assert_eq!(told(&without_image, &plan()), "blocked NotOffered RiskUnknown");
+    assert_eq!(
+        told(&without_image, &plan()),
+        "blocked NotOffered PreflightUnsupported"
+    );
 }
 
 #[test]

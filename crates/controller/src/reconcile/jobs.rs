@@ -87,7 +87,7 @@ fn write_of(
                 .clusters
                 .get(&cluster)
                 .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
-            request: request(entry, index, &cluster, wanted),
+            request: request(entry, index, &cluster, wanted, now),
             attempt: attempt.clone(),
             started,
         })
@@ -128,13 +128,20 @@ fn write_of(
 }
 
 /// How a cluster is asked for the version: by its answers or, once a work asks for it, as that work does.
-fn request(entry: &UpgradeEntry, index: &Index, cluster: &str, wanted: &PlanRequest) -> WorkRequest {
-    let wanted = wanted.policy.steps[Step::Platform.index()].as_ref();
+fn request(
+    entry: &UpgradeEntry,
+    index: &Index,
+    cluster: &str,
+    wanted: &PlanRequest,
+    now: DateTime<Utc>,
+) -> WorkRequest {
+    let policy = &wanted.policy;
+    let hash = policy.steps[Step::Platform.index()].as_ref();
     let work = index.work_of(cluster, Step::Platform);
-    let asked = work.filter(|view| view.upgrade == entry.uid && Some(&view.work.hash) == wanted);
+    let asked = work.filter(|view| view.upgrade == entry.uid && Some(&view.work.hash) == hash);
     match asked {
         Some(view) => view.request.clone(),
-        None => entry.preflights.request(cluster),
+        None => entry.preflights.request(cluster, policy.clock_trusted, now),
     }
 }
 

@@ -17,11 +17,16 @@ const FRESH_FOR: TimeDelta = TimeDelta::minutes(5);
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(30);
 
 impl Judged {
-    /// True when the cluster would take the update by an image that it told too long ago.
+    /// True when the cluster would take the update by the image that it has told.
+    pub(super) const fn is_by_image(&self) -> bool {
+        matches!(self.verdict, Verdict::Ready(Request::ByImage(_)))
+    }
+
+    /// True when it has told that image too long ago.
     pub(super) fn is_stale(&self, now: DateTime<Utc>) -> bool {
-        let by_image = matches!(self.verdict, Verdict::Ready(Request::ByImage(_)));
-        // Without a time nothing is known to be fresh, and asking again would not help.
-        let asked = self.probe.created.or(self.answered);
+        let by_image = self.is_by_image();
+        // An agent may be slow to answer. Without a time nothing is known to be fresh, and asking again would not help.
+        let asked = self.heard.or(self.probe.created).or(self.answered);
         // A clock that is behind does not tell how old they are.
         let is_fresh = |asked: DateTime<Utc>| asked - CLOCKS_DIFFER <= now && now < asked + FRESH_FOR;
         by_image && asked.is_some_and(|asked| !is_fresh(asked))

@@ -2,24 +2,40 @@
 
 use std::sync::Arc;
 
+use ahash::AHashMap;
 use api::report::Phase;
 use chrono::{DateTime, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Policy, Selection};
 
 use super::{Asker, Preflights, ProbeWrite};
-use crate::index::Index;
+use crate::index::{Index, ProbeView};
 
 impl Preflights {
-    /// Notes whether another upgrade asks a cluster that is to be asked. When that probe is gone, nothing else tells of it.
-    pub(super) fn note_others(&mut self, fleet: &Fleet, policy: &Policy, asker: Asker<'_>, index: &Index) {
-        let is_anothers = |cluster: &Cluster| {
-            let probe = index.probe(&cluster.name);
-            probe.is_some_and(|probe| *probe.upgrade != *asker.uid)
-        };
-        let mut clusters = fleet.clusters.iter();
-        let questions = &self.questions;
-        self.waits_for_another = !policy.deleting
-            && clusters.any(|cluster| questions.due(cluster, policy).is_some() && is_anothers(cluster));
+    /// Notes which clusters are to be asked and cannot be, because the write fails or something else has the name of the probe, and whether
+    /// another upgrade asks one of them. When that probe is gone, nothing else tells of it.
+    pub(super) fn note_barred(
+        &mut self,
+        fleet: &Fleet,
+        policy: &Policy,
+        asker: Asker<'_>,
+        index: &Index,
+        now: DateTime<Utc>,
+    ) {
+        let mut barred = AHashMap::new();
+        self.waits_for_another = false;
+        for cluster in fleet.clusters.iter().filter(|_| !policy.deleting) {
+            let name = &cluster.name;
+            let probe = index.probe(name);
+            let is_ours = |probe: &Arc<ProbeView>| *probe.upgrade == *asker.uid && *probe.owner == *asker.key;
+            let is_anothers = probe.is_some_and(|probe| !is_ours(probe));
+            let fails = probe.is_none() && self.failures.contains_key(name);
+            if (is_anothers || fails) && self.questions.due(cluster, policy).is_some() {
+                self.waits_for_another |= is_anothers;
+                let since = self.barred.get(name).copied().unwrap_or(now);
+                barred.insert(Arc::clone(name), since.min(now));
+            }
+        }
+        self.barred = barred;
     }
 
     /// The probes that an earlier upgrade of the same name has left in clusters that are to be asked, for example by a creation that
@@ -64,10 +80,13 @@ pub(super) fn waits(cluster: &Cluster) -> bool {
     is_queued && cluster.selection == Selection::In && !cluster.gone
 }
 
-/// True when it must be known of a cluster whether it would take the update.
+/// True when it must be known of a cluster whether it would take the update: before it starts, and again after its pre-action.
 pub(super) fn is_to_be_asked(cluster: &Cluster, policy: &Policy) -> bool {
     let is_barred = matches!(cluster.eligibility, Eligibility::Blocked { .. });
-    waits(cluster) && !is_barred && !cluster.is_asked_for(policy)
+    let phase = cluster.record.as_ref().map(|record| record.phase);
+    let is_prepared = matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded));
+    let is_there = cluster.selection == Selection::In && !cluster.gone;
+    (waits(cluster) || (is_prepared && is_there)) && !is_barred && !cluster.is_asked_for(policy)
 }
 
 /// True when the probe of a cluster is still needed: until the update is requested, since the request follows from the answers.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use api::text::visible;
 use clusterversion::preflight::{Facts, Offer, OfferedRisk, PlannedUpdate};
 
-/// Most names of clusters that are compared.
-const MAX_NAMES: usize = 64;
+/// Most names that are compared, of all clusters and of one.
+const MAX_NAMES: (usize, usize) = (256, 16);
 /// Longest name of a cluster that is compared, in bytes.
 const MAX_COMPARED: usize = 128;
 
@@ -14,32 +14,33 @@ const MAX_COMPARED: usize = 128;
 /// no note.
 #[derive(Debug, Default)]
 pub(super) struct KnownNames {
-    has_offer: bool,
+    /// A cluster tells the risks of the update. One to which none applies does not.
+    has_risks: bool,
     risks: BTreeSet<String>,
     gates: BTreeSet<String>,
 }
 
 impl KnownNames {
-    /// Adds the names that a cluster tells.
-    pub(super) fn add(&mut self, facts: &Facts) {
+    /// Adds the names that a cluster tells. Those of the plan are always added; of others, one cluster adds only a few.
+    pub(super) fn add(&mut self, facts: &Facts, update: &PlannedUpdate) {
         let offer = facts.offer.as_ref().ok();
-        self.has_offer |= offer.is_some();
-        let risks = offer.into_iter().flat_map(risks_of);
-        risks.for_each(|risk| add(&mut self.risks, &risk.name));
-        let gates = facts.gates.iter().flatten();
-        gates.for_each(|gate| add(&mut self.gates, &gate.key));
+        self.has_risks |= matches!(offer, Some(Offer::Conditional { .. }));
+        let risks = offer.into_iter().flat_map(risks_of).map(|risk| &risk.name);
+        add(&mut self.risks, risks, &update.accepted_risks);
+        let gates = facts.gates.iter().flatten().map(|gate| &gate.key);
+        add(&mut self.gates, gates, &update.acks);
     }
 
     /// A note for each name in the spec that is probably misspelled. A gate that is acknowledged is not told by clusters any more, so
     /// a key counts as misspelled only if it is like that of a gate which no key answers.
     pub(super) fn notes(&self, update: &PlannedUpdate) -> Vec<String> {
         let mut notes = Vec::new();
-        let accepted = update.accepted_risks.iter().filter(|_| self.has_offer);
+        let accepted = update.accepted_risks.iter().filter(|_| self.has_risks);
         for name in accepted.filter(|name| !self.risks.contains(*name)) {
             let like = nearest(name, self.risks.iter());
             let hint = like.map_or_else(String::new, |like| format!("; do you mean {like}?"));
             notes.push(format!(
-                "No cluster that has answered knows the risk {name} of spec.clusterVersion.acceptRisks{hint}"
+                "No cluster that has answered is held back by the risk {name} of spec.clusterVersion.acceptRisks{hint}"
             ));
         }
         for key in &update.acks {
@@ -54,9 +55,15 @@ impl KnownNames {
     }
 }
 
-fn add(names: &mut BTreeSet<String>, name: &str) {
-    if names.len() < MAX_NAMES && name.len() <= MAX_COMPARED && !names.contains(name) {
-        names.insert(name.to_owned());
+fn add<'a>(names: &mut BTreeSet<String>, told: impl Iterator<Item = &'a String>, planned: &BTreeSet<String>) {
+    let (in_all, of_one) = MAX_NAMES;
+    let mut more = 0;
+    for name in told.filter(|name| name.len() <= MAX_COMPARED) {
+        let is_planned = planned.contains(name);
+        if (is_planned || (names.len() < in_all && more < of_one)) && !names.contains(name) {
+            more += usize::from(!is_planned);
+            names.insert(name.clone());
+        }
     }
 }
 

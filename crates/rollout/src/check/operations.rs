@@ -216,7 +216,10 @@ impl Checker<'_> {
                 self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
             }
             self.check_may_start(cluster, state, step);
-        } else if clock.is_some_and(|clock| clock != started) {
+        } else {
+            self.check_first_request(cluster, step);
+        }
+        if !is_start(operation, state) && clock.is_some_and(|clock| clock != started) {
             let text = format!("{step:?} has a clock that starts at {started} instead of {clock:?}");
             self.report(ViolationKind::ClockReset, Some(cluster), text);
         }
@@ -325,7 +328,7 @@ impl Checker<'_> {
             Some("the cluster is blocked or unavailable")
         } else if cluster.rival.is_some() && !gives_way(cluster) {
             Some("another upgrade holds the cluster")
-        } else if self.is_asked_first(cluster, step) && cluster.preflight != Preflight::Ready {
+        } else if !self.may_be_asked_for(cluster, step) {
             Some("the cluster has not said that it would take the update")
         } else {
             None
@@ -335,12 +338,35 @@ impl Checker<'_> {
         }
     }
 
-    /// True when the step leads to an update that the cluster must be ready for, and that no work asks it for yet.
-    fn is_asked_first(&self, cluster: &Cluster, step: Step) -> bool {
+    /// The update is requested after the pre-action, and the cluster may have said something else since.
+    fn check_first_request(&mut self, cluster: &Cluster, step: Step) {
+        let phase = cluster.record.as_deref().map(|record| record.phase);
+        let is_first = step == Step::Platform
+            && matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded))
+            && matches!(cluster.step_work(step), StepWork::Absent)
+            && cluster.unsettled.is_none()
+            && cluster.late.is_none();
+        if is_first && !self.may_be_asked_for(cluster, step) {
+            let text = "the cluster has not said since that it would take the update";
+            self.report(ViolationKind::StartedBarred, Some(cluster), text);
+        }
+    }
+
+    /// False when the step leads to an update that no work asks the cluster for yet, and that it must be ready for. An image that it told
+    /// long ago is not used in any mode.
+    fn may_be_asked_for(&self, cluster: &Cluster, step: Step) -> bool {
         let leads_to_update = matches!(step, Step::PreAction | Step::Platform);
         let wanted = self.policy.steps[Step::Platform.index()].as_ref();
         let is_asked_for = live(cluster, Step::Platform).is_some_and(|work| Some(&work.hash) == wanted);
-        self.policy.requires_preflight && leads_to_update && wanted.is_some() && !is_asked_for
+        if !leads_to_update || wanted.is_none() || is_asked_for {
+            return true;
+        }
+        match cluster.preflight {
+            Preflight::Ready => true,
+            Preflight::Stale if step == Step::PreAction => true,
+            Preflight::Stale => !self.policy.requires_preflight && !self.policy.clock_trusted,
+            _ => !self.policy.requires_preflight,
+        }
     }
 
     fn check_mark(&mut self, cluster: &Cluster, state: &ClusterState, step: Step, started: DateTime<Utc>) {

@@ -47,6 +47,13 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     let granted = slots.grant(policy, &mut evaluation);
     let started = act(&mut plan, now, &mut evaluation, &granted.starts);
     plan.ask_again = granted.to_ask;
+    // These hold their slots already.
+    let again = evaluation
+        .iter()
+        .filter(|(_, state)| state.stale && state.next == NextStep::Nothing);
+    let again = again.filter(|(_, state)| !state.held_back && !state.dropped);
+    plan.ask_again
+        .extend(again.map(|(cluster, _)| Arc::clone(&cluster.name)));
     let mut kept = Vec::with_capacity(evaluation.len());
     for (index, (cluster, state)) in evaluation.into_iter().enumerate() {
         if state.dropped {

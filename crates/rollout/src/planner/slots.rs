@@ -7,13 +7,10 @@ use std::sync::Arc;
 use crate::model::{Busy, Cluster, Hold, Phase, Policy, Reason, Selection, Step, StepWork};
 use crate::planner::cluster::{Evaluation, NextStep};
 use crate::planner::takeover::superseded;
+use crate::planner::wording::ASKED_AGAIN;
 
 /// Why a cluster does not start while an earlier creation may still be carried out.
 const LATE: &str = "The API server did not respond to an earlier write, which may still be carried out. The cluster starts when this is ruled out.";
-
-/// Why a cluster whose turn it is does not start yet.
-const ASKED_AGAIN: &str =
-    "The cluster is asked again just before its start, because it must be asked for the update by its image";
 
 /// The progress of the canaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep};
 use crate::planner::downgrade::is_refused;
 use crate::planner::is_free;
-use crate::planner::wording::{UNREAD, duration};
+use crate::planner::wording::{ASKED_AGAIN, UNREAD, duration};
 
 /// What was sent this long ago has been answered, if the hub is in reach.
 const ANSWERED_WITHIN: TimeDelta = TimeDelta::seconds(90);
@@ -64,6 +64,8 @@ impl ClusterEvaluator<'_> {
             self.block(*reason, message);
         } else if let Some(text) = self.downgrade(step) {
             self.block(Reason::NewerThanTarget, &text);
+        } else if self.is_first_request(step) && !self.passes_preflight(step) {
+            // The reason is set. A cluster that is asked again keeps its slot.
         } else if self.way_is_free(step) {
             self.out.next = NextStep::Advance(step, started);
             if step == Step::PostAction {
@@ -290,17 +292,36 @@ impl ClusterEvaluator<'_> {
         }
     }
 
-    /// False when the cluster would not take the update, or when that is not known. The reason is set then.
+    /// True when the update is about to be requested for the first time, after the pre-action. What the cluster said before that may
+    /// have changed meanwhile.
+    fn is_first_request(&self, step: Step) -> bool {
+        step == Step::Platform
+            && matches!(self.before, Phase::PreAction | Phase::PreActionDegraded)
+            && matches!(self.cluster.step_work(step), StepWork::Absent)
+            && self.cluster.busy.is_none()
+            && !self.cluster.is_in_doubt()
+    }
+
+    /// False when the cluster would not take the update, or when that is not known, or must be asked again first. The reason is set
+    /// then, except for a start: a cluster that is to be asked again must first have a slot.
     fn passes_preflight(&mut self, step: Step) -> bool {
-        if !self.policy.requires_preflight(step) || self.cluster.is_asked_for(self.policy) {
+        let leads_to_update = self.policy.wants(Step::Platform) && step <= Step::Platform;
+        if !leads_to_update || self.cluster.is_asked_for(self.policy) {
             return true;
         }
+        let is_required = self.policy.requires_preflight(step);
         match &self.cluster.preflight {
             Preflight::Ready => return true,
+            // Before the pre-action it need not be known by which image the update will be requested.
+            Preflight::Stale if step == Step::PreAction => return true,
             Preflight::Stale if self.policy.clock_trusted => {
                 self.out.stale = true;
-                return true;
+                if self.holds {
+                    self.wait(Reason::PreflightPending, ASKED_AGAIN);
+                }
+                return !self.holds;
             }
+            _ if !is_required => return true,
             Preflight::Stale => self.wait(
                 Reason::PreflightPending,
                 "It is not known how old the answers of the cluster are until the clocks agree",

@@ -5,6 +5,10 @@ use chrono::TimeDelta;
 /// Why a cluster waits while one of its works is to be read.
 pub(crate) const UNREAD: &str = "The step's ManifestWork was created before the cluster was registered anew. The controller reads whether it is still there.";
 
+/// Why a cluster whose turn it is does not start yet, or is not asked for its update.
+pub(crate) const ASKED_AGAIN: &str =
+    "The cluster is asked again just before its update, because it must be asked for the update by its image";
+
 /// Cuts a text to at most 256 bytes, on a character boundary.
 pub(crate) fn cut(text: &str) -> &str {
     start_of(text, 256)

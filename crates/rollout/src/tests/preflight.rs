@@ -4,7 +4,7 @@ use super::{planned, record_of, stand, writes};
 use crate::check::check;
 use crate::model::{Phase, Preflight, Reason, StallReason, Step};
 use crate::planner::plan;
-use crate::testing::{PolicyBuilder, at, fleet, policy, record, work};
+use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
 
@@ -81,18 +81,68 @@ fn canaries_that_would_not_take_the_update_keep_the_rest_waiting() {
     assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
 }
 
-#[test]
-fn a_cluster_under_way_goes_on_whatever_it_says() {
-    let running = record(Phase::PreAction);
-    let fleet = fleet()
+/// After its pre-action; the update is not requested yet.
+fn prepared(answer: Preflight) -> FleetBuilder {
+    fleet()
         .cluster("dev1")
-        .record(running)
+        .record(record(Phase::PreAction))
         .work(Step::PreAction, work(0).succeeded())
-        .preflight(not_offered());
+        .preflight(answer)
+}
+
+#[test]
+fn after_the_pre_action_the_update_is_requested_only_if_the_cluster_would_still_take_it() {
+    let after = |answer| planned(0, asked().pre_action(), prepared(answer));
+    assert_eq!(writes(&after(Preflight::Ready)), ["create dev1/Platform"]);
+
+    let plan = after(not_offered());
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::NotOffered));
+
+    for answer in [pending(), Preflight::NotAsked] {
+        let plan = after(answer);
+        assert_eq!(writes(&plan), NOTHING);
+        let waits = (Phase::PreAction, Reason::PreflightPending);
+        assert_eq!(stand(&plan, "dev1"), waits, "it keeps its slot");
+    }
+
+    let plan = after(Preflight::Stale);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(plan.ask_again, ["dev1".into()]);
+}
+
+#[test]
+fn a_request_that_may_be_on_its_way_is_repeated_whatever_the_cluster_says() {
+    let doubtful = prepared(not_offered()).unsettled(Step::Platform);
     assert_eq!(
-        writes(&planned(0, asked().pre_action(), fleet)),
+        writes(&planned(0, asked().pre_action(), doubtful)),
         ["create dev1/Platform"]
     );
+}
+
+#[test]
+fn the_checker_refuses_a_request_after_the_pre_action_that_contradicts_the_answer() {
+    let (now, policy) = (at(0), asked().pre_action().build());
+    let ready = prepared(Preflight::Ready).build();
+    let plan = plan(now, &policy, &ready);
+    assert_eq!(check(now, &policy, &ready, &plan), []);
+    for answer in [not_offered(), pending(), Preflight::NotAsked, Preflight::Stale] {
+        let violations = check(now, &policy, &prepared(answer.clone()).build(), &plan);
+        assert_eq!(violations.len(), 1, "{answer:?}: {violations:?}");
+    }
+}
+
+#[test]
+fn an_image_that_a_cluster_told_long_ago_is_asked_for_again_in_every_mode_but_not_before_the_pre_action() {
+    let stale = || fleet().cluster("dev1").preflight(Preflight::Stale);
+    let plan = planned(0, policy(), stale());
+    assert_eq!((writes(&plan).len(), plan.ask_again.len()), (0, 1));
+    let unknown_age = planned(0, policy().distrusted_clock(), stale());
+    assert_eq!(writes(&unknown_age), ["create dev1/Platform"]);
+    for policy in [policy(), asked()] {
+        let plan = planned(0, policy.pre_action(), stale());
+        assert_eq!(writes(&plan), ["create dev1/PreAction"]);
+    }
 }
 
 /// Its probe was deleted when the work was created.

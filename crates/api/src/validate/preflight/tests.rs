@@ -107,3 +107,15 @@ fn settings_that_contradict_each_other_are_named() {
         ["spec.preflight.timeout"]
     );
 }
+
+#[test]
+fn a_reason_that_says_nothing_is_refused() {
+    for reason in ["", "  ", "\u{200b}", "...", "\n"] {
+        let risk = json!({"acceptRisks": [{"name": "SlowDisk", "reason": reason}]});
+        assert_eq!(
+            fields(spec(&risk, &json!({"mode": "Require"}))),
+            ["spec.clusterVersion.acceptRisks[0].reason"],
+            "{reason:?}"
+        );
+    }
+}

@@ -51,7 +51,7 @@ fn a_request_by_image_follows_from_answers_of_the_last_minutes_only() {
     world.tells_at("p2", 402);
     assert_eq!(world.due(410), Vec::<String>::new(), "it has answered");
     assert_eq!(world.says("a", 410), Preflight::Ready);
-    let asked = world.preflights.request("a");
+    let asked = world.preflights.request("a", true, at(410));
     assert_eq!(asked, WorkRequest::Image("quay.io/r@sha256:a".into()));
 }
 
@@ -77,4 +77,40 @@ fn a_request_by_version_alone_is_checked_by_the_cluster_and_needs_no_second_ques
     world.index.work(&Change::Applied(object), at(0));
     world.refresh(1);
     assert_eq!(world.says("a", 90_000), Preflight::Ready);
+}
+
+#[test]
+fn an_image_that_was_told_long_ago_or_by_a_clock_that_is_not_trusted_is_not_requested() {
+    let mut world = accepted();
+    world.tells_at("p1", 0);
+    let image = WorkRequest::Image("quay.io/r@sha256:a".into());
+    assert_eq!(world.preflights.request("a", true, at(299)), image);
+    assert_eq!(
+        world.preflights.request("a", true, at(300)),
+        WorkRequest::AsPlanned
+    );
+    assert_eq!(
+        world.preflights.request("a", false, at(10)),
+        WorkRequest::AsPlanned
+    );
+}
+
+#[test]
+fn an_agent_may_take_longer_to_answer_than_answers_are_good_for() {
+    let mut world = accepted();
+    let ask = |world: &mut World, status: Option<Value>| {
+        world.version += 1;
+        let mut object = probe("a", UPGRADE, "h1", world.version);
+        if let Some(status) = status {
+            object = answered(object, status, world.version);
+        }
+        object.metadata.creation_timestamp = Some(api::time::from_chrono(at(0)));
+        world.index.work(&Change::Applied(object), at(0));
+    };
+    ask(&mut world, None);
+    world.refresh(1);
+    ask(&mut world, Some(at_risk()));
+    world.refresh(400);
+    assert_eq!(world.says("a", 699), Preflight::Ready);
+    assert_eq!(world.says("a", 700), Preflight::Stale);
 }

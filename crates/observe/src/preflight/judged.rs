@@ -1,0 +1,181 @@
+//! The verdict on the answers of a cluster, and for how long it stays.
+
+use std::sync::Arc;
+
+use api::text::visible;
+use chrono::{DateTime, TimeDelta, Utc};
+use clusterversion::preflight::{PreflightFinding, PreflightReason, Verdict, judge};
+use rollout::{Preflight, Reason};
+
+use super::Question;
+use crate::index::ProbeView;
+
+/// How long a cluster that was ready, and is not any more, counts as not ready.
+const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(10);
+/// Longest message of a cluster, in bytes.
+const MAX_MESSAGE: usize = 1000;
+/// So many changes of a verdict count at once. Then the next one counts only after the first wait, and each further one after twice
+/// that, up to the longest.
+const FREE_CHANGES: u32 = 3;
+const WAIT: (TimeDelta, TimeDelta) = (TimeDelta::seconds(10), TimeDelta::minutes(5));
+/// After a verdict has stayed for so long, its earlier changes are forgotten.
+const CALM_AFTER: TimeDelta = TimeDelta::minutes(10);
+
+/// The verdict on the answers of a cluster.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub probe: Arc<ProbeView>,
+    pub verdict: Verdict,
+    /// Since when it has not been known whether the cluster would take the update.
+    pub unknown_since: DateTime<Utc>,
+    /// When the cluster was ready last, and then not any more.
+    pub lost: Option<DateTime<Utc>>,
+    /// Since when its agent has read what it was asked for.
+    pub answered: Option<DateTime<Utc>>,
+    /// The same, if it was seen that there was no answer before.
+    pub heard: Option<DateTime<Utc>>,
+    /// When the verdict changed last, and how often before that.
+    pub changed: (DateTime<Utc>, u32),
+    /// When newer answers count. Until then they change too often.
+    pub held_until: Option<DateTime<Utc>>,
+}
+
+impl Judged {
+    pub(super) fn new(
+        probe: &Arc<ProbeView>,
+        question: &Question,
+        before: Option<&Self>,
+        now: DateTime<Utc>,
+    ) -> Self {
+        let verdict = judge(&probe.facts, &question.update);
+        let before = before.filter(|before| before.probe.uid == probe.uid);
+        let was_ready = before.is_some_and(|before| matches!(before.verdict, Verdict::Ready(_)));
+        let is_ready = matches!(verdict, Verdict::Ready(_));
+        let changed = match before {
+            None => (now, 0),
+            Some(before) if before.verdict == verdict => before.changed,
+            Some(before) => (now, before.changes(now) + 1),
+        };
+        let unknown_since = match before {
+            // What was never known is unknown since the cluster was asked, whoever leads.
+            None => probe.created.unwrap_or(now).min(now),
+            // Whoever changes its answers all the time does not get more time by that.
+            Some(before) if matches!(before.verdict, Verdict::Unknown(_)) || changed.1 > FREE_CHANGES => {
+                before.unknown_since
+            }
+            Some(_) => now,
+        };
+        let answered = probe.facts.current.is_ok().then_some(now);
+        Self {
+            probe: Arc::clone(probe),
+            verdict,
+            unknown_since,
+            lost: match before {
+                Some(_) if was_ready && !is_ready => Some(now),
+                Some(before) => before.lost,
+                None => None,
+            },
+            answered: before.and_then(|before| before.answered).or(answered),
+            heard: before.and_then(|before| before.heard.or(answered.filter(|_| before.answered.is_none()))),
+            changed,
+            held_until: None,
+        }
+    }
+
+    /// How often the verdict has changed lately.
+    fn changes(&self, now: DateTime<Utc>) -> u32 {
+        let (changed, count) = self.changed;
+        if now < changed + CALM_AFTER { count } else { 0 }
+    }
+
+    /// True when newer answers do not count yet, because they change too often. That a cluster is not ready any more counts at once.
+    pub(super) fn puts_off(&mut self, newer: &Self, now: DateTime<Utc>) -> bool {
+        let changes = self.changes(now);
+        let is_other = self.probe.uid != newer.probe.uid || self.verdict == newer.verdict;
+        if is_other || matches!(self.verdict, Verdict::Ready(_)) || changes < FREE_CHANGES {
+            return false;
+        }
+        let wait = (WAIT.0 * 2_i32.pow((changes - FREE_CHANGES).min(10))).min(WAIT.1);
+        let until = self.changed.0 + wait;
+        let waits = now < until;
+        self.held_until = waits.then_some(until);
+        if waits && matches!(newer.verdict, Verdict::Ready(_)) {
+            // It has not been ready for long when it counts.
+            self.lost = Some(now);
+        }
+        waits
+    }
+
+    /// When its answers count, if that is still to come.
+    pub(super) fn counts_at(&self, question: &Question, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let at = self.answered? + question.counts_after;
+        (now < at).then_some(at)
+    }
+
+    /// True when its agent has read what it was asked for.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered.is_some()
+    }
+
+    /// When a cluster that was ready before, and then not, may count as ready again.
+    pub(super) fn settles(&self) -> Option<DateTime<Utc>> {
+        self.lost.map(|lost| lost + SETTLES_AFTER)
+    }
+
+    pub(super) fn preflight(&self, question: &Question, now: DateTime<Utc>) -> Preflight {
+        let settles = self.settles();
+        if self.counts_at(question, now).is_some() {
+            return Preflight::Unknown {
+                reason: Reason::PreflightPending,
+                message: Arc::from("The cluster looks for updates in the channel that was set"),
+            };
+        }
+        match &self.verdict {
+            Verdict::Ready(_) if settles.is_some_and(|settles| now < settles) => Preflight::Unknown {
+                reason: Reason::PreflightPending,
+                message: Arc::from(
+                    "The answers of the cluster have just changed; it starts when they stay the same for 10 seconds",
+                ),
+            },
+            Verdict::Ready(_) if self.is_stale(now) => Preflight::Stale,
+            Verdict::Ready(_) => Preflight::Ready,
+            Verdict::Blocked(findings) => Preflight::Blocked {
+                reason: first_reason(findings),
+                message: message_of(findings),
+            },
+            Verdict::Unknown(findings) if now >= self.unknown_since + question.timeout => {
+                Preflight::Blocked {
+                    reason: Reason::PreflightUnknown,
+                    message: message_of(findings),
+                }
+            }
+            Verdict::Unknown(findings) => Preflight::Unknown {
+                reason: first_reason(findings),
+                message: message_of(findings),
+            },
+        }
+    }
+}
+
+/// The reason of the first finding, as the planner knows it.
+fn first_reason(findings: &[PreflightFinding]) -> Reason {
+    findings
+        .first()
+        .map_or(Reason::PreflightPending, |finding| known(finding.reason))
+}
+
+pub(super) fn known(reason: PreflightReason) -> Reason {
+    Reason::parse(&reason.to_string()).unwrap_or(Reason::PreflightPending)
+}
+
+/// All findings in one text.
+fn message_of(findings: &[PreflightFinding]) -> Arc<str> {
+    let texts: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
+    let mut text = visible(&texts.join("; ")).into_owned();
+    if text.len() > MAX_MESSAGE {
+        let end = (0..=MAX_MESSAGE).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push('\u{2026}');
+    }
+    Arc::from(text)
+}
