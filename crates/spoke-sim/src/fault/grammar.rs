@@ -68,8 +68,8 @@ const fn cluster(name: &'static str, arguments: &'static str, meaning: &'static 
 pub(super) const TABLE: [Row; 29] = [
     both("slow", "[=FACTOR]", "updates, operators, machines and Jobs take FACTOR times longer (5)"),
     both("slow-operator", "=OPERATOR[,DURATION]", "the operator takes this much longer to update (45m)"),
-    both("degraded", "=OPERATOR[,DURATION]", "the operator is Degraded for this long from the start of its update (40m)"),
-    both("unavailable", "=OPERATOR[,DURATION]", "the operator is not Available for this long (5m)"),
+    both("degraded", "=OPERATOR[,DURATION]", "the operator is Degraded for this long from the start of its update (40m; for-ever: on a cluster also between updates)"),
+    both("unavailable", "=OPERATOR[,DURATION]", "the operator is not Available for this long (5m; for-ever as above)"),
     both("drain-stuck", "[=POOL[,DURATION]]", "the first machine of a pool cannot be drained (worker, for-ever; agents: master only)"),
     both("unverified", "[=MESSAGE]", "no payload can be verified"),
     both("update-service-outage", "[=DURATION]", "the update service cannot be reached (until removed; agents: no duration)"),

@@ -174,13 +174,22 @@ pub struct HeldBy<'a> {
     pub lasts: TimeDelta,
 }
 
-/// What an operator reports while it updates, and for how long.
+/// What an operator reports while it updates, and for how long; without end, it reports that between updates as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperatorFault {
     /// Degraded=True.
     Degraded(TimeDelta),
     /// Available=False.
     Unavailable(TimeDelta),
+}
+
+impl OperatorFault {
+    /// True without end.
+    #[must_use]
+    pub fn lasts_for_ever(&self) -> bool {
+        let (Self::Degraded(span) | Self::Unavailable(span)) = self;
+        *span == grammar::for_ever()
+    }
 }
 
 #[cfg(test)]

@@ -107,6 +107,10 @@ impl Operators {
         show_upgradeable(row, status, context, now);
         if level(status, &context.target.version) {
             settle(row, status, context, now);
+            let fault = context.faults.operator_fault(row.name);
+            if let Some(lasting) = fault.filter(OperatorFault::lasts_for_ever) {
+                show_fault(row, status, Some(lasting), context, now);
+            }
             return None;
         }
         let began = match self.began.get(row.name) {
