@@ -138,4 +138,7 @@ pub struct PreflightSummary {
     pub blocked: i64,
     /// Clusters of which that is not known.
     pub unknown: i64,
+    /// Clusters that cannot be asked, because it is not known whether their work agents can read objects without writing them.
+    #[serde(default)]
+    pub unsupported: i64,
 }

@@ -187,7 +187,7 @@ fn sample(entry: &UpgradeEntry, progress: i64) -> UpgradeSample {
         end: status.and_then(|status| end(status.estimate.as_ref()?)),
         preflight: status
             .and_then(|status| status.preflight)
-            .map(|counts| [counts.ready, counts.blocked, counts.unknown]),
+            .map(|counts| [counts.ready, counts.blocked, counts.unknown, counts.unsupported]),
     }
 }
 

@@ -206,6 +206,10 @@ impl Preflights {
         for cluster in fleet.clusters.iter().filter(|cluster| waits(cluster)) {
             *match cluster.preflight {
                 Preflight::Ready | Preflight::Stale => &mut summary.ready,
+                Preflight::Blocked {
+                    reason: Reason::PreflightUnsupported,
+                    ..
+                } => &mut summary.unsupported,
                 Preflight::Blocked { .. } => &mut summary.blocked,
                 Preflight::Unknown { .. } | Preflight::NotAsked => &mut summary.unknown,
             } += 1;

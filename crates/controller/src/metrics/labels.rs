@@ -476,6 +476,10 @@ pub const ANSWER: Label = Label {
             " It would not take the update until somebody removes the cause.",
         ),
         ("unknown", " That is not known."),
+        (
+            "unsupported",
+            " It cannot be asked, because its work agent may be too old for that.",
+        ),
     ],
 };
 

@@ -47,7 +47,7 @@ pub struct UpgradeSample {
     /// When it ends, by the values of [`QUANTILE`], in seconds since the Unix epoch. `None` if that is not known.
     pub end: Option<[i64; 2]>,
     /// Clusters that have not started, by the values of [`ANSWER`]. `None` if clusters are not asked.
-    pub preflight: Option<[i64; 3]>,
+    pub preflight: Option<[i64; 4]>,
 }
 
 /// The snapshot.

@@ -15,7 +15,7 @@ fn sample(name: &str) -> UpgradeSample {
         budget: Some(5),
         failures: 1,
         end: Some([1_780_003_600, 1_780_007_200]),
-        preflight: Some([7, 2, 1]),
+        preflight: Some([7, 2, 1, 3]),
     }
 }
 
@@ -44,6 +44,7 @@ fn an_upgrade_has_its_series_until_it_is_gone() {
         format!("mcu_upgrade_preflight_clusters{{{of},answer=\"ready\"}} 7"),
         format!("mcu_upgrade_preflight_clusters{{{of},answer=\"blocked\"}} 2"),
         format!("mcu_upgrade_preflight_clusters{{{of},answer=\"unknown\"}} 1"),
+        format!("mcu_upgrade_preflight_clusters{{{of},answer=\"unsupported\"}} 3"),
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
     }

@@ -57,6 +57,7 @@ fn summary(ready: i64, blocked: i64, unknown: i64) -> PreflightSummary {
         ready,
         blocked,
         unknown,
+        unsupported: 0,
     }
 }
 
