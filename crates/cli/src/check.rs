@@ -10,6 +10,7 @@ mod installed;
 use serde::Serialize;
 
 pub use self::before::judge as before;
+use self::facts::Unread;
 pub use self::installed::{judge as installed, version_of};
 
 /// The result of one check.
@@ -63,11 +64,11 @@ impl Checks {
     }
 
     /// A fact that could not be read.
-    fn unread(&mut self, what: &str, why: &str) {
+    fn unread(&mut self, what: &str, unread: &Unread) {
         self.add(
             Level::Warning,
-            format!("{what} cannot be read: {why}"),
-            "Run this as a user who may read it.",
+            format!("{what} cannot be read: {unread}"),
+            unread.remedy.as_str(),
         );
     }
 }

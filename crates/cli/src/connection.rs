@@ -18,6 +18,16 @@ use crate::{rows, upgrade};
 /// ([`crate::hub::RENEWAL`]).
 const SILENCE_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// The resources of Open Cluster Management that the plugin reads. A server without them is no hub.
+const OF_OCM: [&str; 6] = [
+    "managedclusters",
+    "managedclustersets",
+    "managedclustersetbindings",
+    "placements",
+    "placementdecisions",
+    "manifestworks",
+];
+
 /// The server of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -37,9 +47,15 @@ impl Peer {
 
     /// What the user can do if the server does not serve this resource. This project installs its own CRDs only, on hubs.
     fn remedy(self, plural: &str) -> Option<&'static str> {
-        let is_ours = [upgrade::PLURAL, rows::PLURAL].contains(&plural);
-        (self == Peer::Hub && is_ours)
-            .then_some("install the controller, or its CRDs alone (kubectl apply -k crds)")
+        if self == Peer::Cluster {
+            None
+        } else if [upgrade::PLURAL, rows::PLURAL].contains(&plural) {
+            Some("install the controller, or its CRDs alone (kubectl apply -k crds)")
+        } else if OF_OCM.contains(&plural) {
+            Some("install Open Cluster Management, or use the kubeconfig of a hub")
+        } else {
+            None
+        }
     }
 }
 
@@ -75,6 +91,10 @@ impl Connection {
         if let Some(user) = &common.connection.impersonate {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(common.connection.impersonate_group.clone());
+            config
+                .auth_info
+                .impersonate_uid
+                .clone_from(&common.connection.impersonate_uid);
         }
         let namespace = common
             .namespace
@@ -137,20 +157,11 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
         Some(file) => Kubeconfig::read_from(file).map(Some),
         None => from_variable(),
     };
-    match found {
-        Ok(Some(kubeconfig)) => from(kubeconfig, flags, options).await,
-        Ok(None) if overrides::names_entries(flags) => {
-            from(
-                Kubeconfig::read().map_err(|error| unusable(&error, None))?,
-                flags,
-                options,
-            )
-            .await
-        }
+    let kubeconfig = match found {
+        Ok(Some(kubeconfig)) => Ok(kubeconfig),
+        Ok(None) if overrides::names_entries(flags) => Kubeconfig::read(),
         // kubectl needs no kubeconfig if the flags say everything.
-        Ok(None) if overrides::any(flags) => {
-            from(Kubeconfig::read().unwrap_or_default(), flags, options).await
-        }
+        Ok(None) if overrides::any(flags) => Ok(Kubeconfig::read().unwrap_or_default()),
         Ok(None) => {
             return Config::infer().await.map_err(|error| {
                 let cause =
@@ -159,11 +170,22 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
             });
         }
         Err(error) => Err(error),
+    };
+    let flag = flags.kubeconfig.as_ref().map(|file| file.display().to_string());
+    let file = flag.or_else(variable);
+    let unusable = |error| unusable(&error, file.as_deref());
+    let kubeconfig = kubeconfig.map_err(unusable)?;
+    check_user(&kubeconfig, flags)?;
+    from(kubeconfig, flags, options).await.map_err(unusable)
+}
+
+/// Refuses a user that the kubeconfig does not have. Without this the requests would be those of nobody (system:anonymous).
+fn check_user(kubeconfig: &Kubeconfig, flags: &ConnectionArgs) -> Result<(), Failure> {
+    let Some(user) = &flags.user else { return Ok(()) };
+    if kubeconfig.auth_infos.iter().any(|entry| entry.name == *user) {
+        return Ok(());
     }
-    .map_err(|error| {
-        let flag = flags.kubeconfig.as_ref().map(|file| file.display().to_string());
-        unusable(&error, flag.or_else(variable).as_deref())
-    })
+    Err(Failure::Other(format!("auth info {user:?} does not exist")))
 }
 
 async fn from(

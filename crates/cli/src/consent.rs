@@ -2,8 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::failure::Failure;
 use crate::preflight::Consent;
 use crate::upgrade::Upgrade;
+
+/// How often an edit is tried while the controller keeps writing the status.
+const ATTEMPTS: usize = 10;
 
 /// What the edit changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,34 @@ pub fn patch(upgrade: &Upgrade, consent: Consent, list: &[Value]) -> Value {
         "metadata": {"uid": upgrade.uid, "resourceVersion": version},
         "spec": {"clusterVersion": {place(consent).0: list}},
     })
+}
+
+/// Writes an edit. The controller writes the status at any time, which makes the hub refuse the patch; then the object is read again,
+/// and the patch is repeated if nobody has changed the spec that the user has seen.
+///
+/// # Errors
+/// Somebody has changed the spec meanwhile, or the hub rejects a request.
+pub async fn write(
+    upgrade: &Upgrade,
+    (consent, list): (Consent, &[Value]),
+    send: impl AsyncFn(Value) -> Result<Upgrade, Failure>,
+    read: impl AsyncFn() -> Result<Upgrade, Failure>,
+) -> Result<Upgrade, Failure> {
+    let mut written = send(patch(upgrade, consent, list)).await;
+    for _ in 1..ATTEMPTS {
+        if !matches!(&written, Err(Failure::Server { reason, .. }) if reason == "Conflict") {
+            break;
+        }
+        let now = read().await?;
+        if now.uid != upgrade.uid || now.object.get("spec") != upgrade.object.get("spec") {
+            return Err(Failure::Other(
+                "somebody has changed the spec of the upgrade meanwhile, so nothing was changed; run the command again"
+                    .to_owned(),
+            ));
+        }
+        written = send(patch(&now, consent, list)).await;
+    }
+    written
 }
 
 /// The same as a manifest for a Git repository: the part of the spec that changes.

@@ -125,7 +125,7 @@ fn meaning(arg: &Arg) -> String {
     if let Some(default) = arg
         .get_default_values()
         .first()
-        .filter(|_| arg.get_action().takes_values())
+        .filter(|_| arg.get_action().takes_values() && !arg.is_hide_default_value_set())
     {
         let _ = write!(text, " Default: `{}`.", default.to_string_lossy());
     }

@@ -79,10 +79,26 @@ impl Rows {
 /// The reason of a cluster whose row cannot be read.
 const UNREADABLE: &str = "UnreadableRecord";
 
-/// The row of a stored text; `None` if it does not name its cluster, or by a name that no ManagedCluster can have.
+/// The row of a stored text, and whether it can be read. There is none if the text does not name its cluster, or by a name that no
+/// ManagedCluster can have.
 #[must_use]
-pub fn row(text: Box<RawValue>) -> Option<ReportRow> {
-    named(text).map_or_else(|unreadable| blocked(Some(unreadable)), Some)
+pub fn row(text: Box<RawValue>) -> (Option<ReportRow>, bool) {
+    match named(text) {
+        Ok(row) => (Some(row), true),
+        Err(unreadable) => (blocked(Some(unreadable)), false),
+    }
+}
+
+/// What is said of rows that cannot be read.
+#[must_use]
+pub fn unreadable_text(rows: usize) -> String {
+    let (rows, which) = match rows {
+        1 => ("1 report row".to_owned(), "it names"),
+        rows => (format!("{rows} report rows"), "a row names"),
+    };
+    format!(
+        "{rows} cannot be read. If {which} its cluster, the cluster is shown as Blocked. A newer release may have written the rows: update the plugin."
+    )
 }
 
 /// Which row of a cluster counts if two reports have one: that of the highest rank. A row that cannot be read may be newer than

@@ -4,7 +4,7 @@ mod live;
 
 use std::io::{IsTerminal, Write};
 
-pub use self::live::{LiveScreen, Resizes, Size, interruption};
+pub use self::live::{LiveScreen, Resizes, Size, Stops, interruption};
 use crate::paint::Paint;
 
 /// The destination of the output.

@@ -47,25 +47,47 @@ fn the_plan_of_a_file_has_an_end_if_the_times_are_given() {
     assert_eq!(without["planHash"], with_times["planHash"]);
 }
 
-#[test]
-fn a_plan_that_would_finish_gives_exit_code_0_and_writes_nothing() {
+/// An upgrade of two clusters with this preflight.
+fn winter(preflight: &Value) -> tempfile::NamedTempFile {
     let object = json!({
         "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
         "metadata": {"name": "winter", "namespace": "upgrades"}, "spec": {
             "clusterSelector": {"matchExpressions": [{"key": "name", "operator": "In", "values": ["canary-1", "edge-01"]}]},
             "clusterVersion": {"channel": "stable-4.15", "version": "4.15.3"},
             "paused": true,
+            "preflight": preflight,
         },
     });
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), object.to_string()).unwrap();
+    file
+}
+
+#[test]
+fn a_plan_that_would_finish_gives_exit_code_0_and_writes_nothing() {
+    let file = winter(&json!({"mode": "Off"}));
     let outcome = plan(&["-f", file.path().to_str().unwrap()]);
     assert_eq!((outcome.code, outcome.err.as_str()), (Some(0), ""), "{outcome:?}");
     assert!(
-        outcome.out.contains("Would finish") && outcome.out.contains("now: Paused"),
+        outcome.out.contains("Would finish: every cluster") && outcome.out.contains("now: Paused"),
         "{}",
         outcome.out
     );
+    assert!(outcome.out.contains("Not modelled:"), "{}", outcome.out);
+}
+
+#[test]
+fn a_plan_says_how_many_clusters_have_not_been_asked_and_that_it_assumes_their_answer() {
+    let file = winter(&json!({"mode": "Require"}));
+    let outcome = plan(&["-f", file.path().to_str().unwrap()]);
+    assert_eq!((outcome.code, outcome.err.as_str()), (Some(0), ""), "{outcome:?}");
+    for part in [
+        "Would finish, if 2 clusters that have not answered yet take the update",
+        "2 clusters have not been asked yet: the plan assumes that they take the update",
+        "Unless the controller runs with --agents-support-read-only",
+    ] {
+        assert!(outcome.out.contains(part), "{part}: {}", outcome.out);
+    }
 }
 
 #[test]

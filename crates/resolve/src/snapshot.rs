@@ -3,6 +3,8 @@
 //! What only a running controller knows is missing: writes under way and their waits, and since when a cluster is no longer
 //! selected.
 
+mod answers;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,8 +23,9 @@ use observe::record::{HubRow, HubRows, ReportRelation, relation_of};
 use observe::selection::{self, Selected};
 use observe::writes::{Backoff, LastReading, RunningWrites, StepBlocker, Unsettled};
 use rollout::forecast::Profile;
-use rollout::{Fleet, Hold, Policy, Preflight};
+use rollout::{Fleet, Hold, Policy, Preflight, Reason};
 
+pub use self::answers::{Answers, KnownRefusal};
 use crate::lists::HubLists;
 use crate::origin::{Completed, Origin, OriginInput, annotation, is_unknown, origin_of};
 use crate::spec::{ResolvedSpec, pending_retry, resolve_spec};
@@ -98,6 +101,8 @@ pub struct PlannerInput {
     pub profiles: Vec<Profile>,
     /// Why the selection may be smaller than the author expects.
     pub notes: Vec<String>,
+    /// What is known of the clusters that have not started.
+    pub answers: Answers,
 }
 
 /// Why no plan is made for an upgrade.
@@ -218,7 +223,7 @@ impl Snapshot {
             self.now,
         );
         let mut fleet = observation.fleet;
-        self.judge(upgrade, spec, &mut fleet);
+        let answers = self.judge(upgrade, spec, &mut fleet);
         let clusters = fleet.clusters.iter();
         let profiles = clusters.map(|cluster| observe::profile::of(&self.index, &cluster.name));
         Ok(PlannerInput {
@@ -226,28 +231,53 @@ impl Snapshot {
             profiles: profiles.collect(),
             fleet,
             notes: upgrade.selected.notes.clone(),
+            answers,
         })
     }
 
-    /// Adds what clusters have answered before their start. One that would not take the update does not start; all others count as
-    /// ready, since they may not have been asked yet.
-    fn judge(&self, upgrade: &KnownUpgrade, spec: &ResolvedSpec, fleet: &mut Fleet) {
+    /// Adds what clusters have answered before their start, as far as a plan may rely on it; see [`Answers`].
+    fn judge(&self, upgrade: &KnownUpgrade, spec: &ResolvedSpec, fleet: &mut Fleet) -> Answers {
         let asker = Asker {
             uid: &upgrade.uid,
             key: &upgrade.key,
-            agents_can_read: true,
+            agents_can_read: self.may_ask_all_agents(),
             rate: 0,
         };
+        let questions = spec.questions();
+        let mut answers = Answers {
+            required: spec.policy.requires_preflight,
+            ..Answers::default()
+        };
         let mut preflights = Preflights::default();
-        preflights.refresh(&spec.questions(), asker, &self.index, self.now);
+        preflights.refresh(&questions, asker, &self.index, self.now);
         for cluster in &mut fleet.clusters {
-            cluster.preflight = match preflights.of(&cluster.name, &upgrade.uid, &self.index, self.now) {
-                blocked @ Preflight::Blocked { .. } => blocked,
-                Preflight::NotAsked | Preflight::Ready | Preflight::Stale | Preflight::Unknown { .. } => {
-                    Preflight::Ready
-                }
+            let name = &cluster.name;
+            let answer = preflights.of(name, &upgrade.uid, &self.index, self.now);
+            cluster.preflight = if questions.preflight.is_some() && answers::is_asked(cluster) {
+                answers.take(name, answer, self.has_reading_agent(name))
+            } else if matches!(answer, Preflight::Blocked { .. }) {
+                answer
+            } else {
+                Preflight::Ready
             };
         }
+        answers
+    }
+
+    /// False if a row tells that the controller does not ask clusters whose work agents it does not know. Only the controller knows its
+    /// flag --agents-support-read-only, so without such a row it is assumed that every cluster can be asked.
+    fn may_ask_all_agents(&self) -> bool {
+        let mut rows = self.upgrades.values().flat_map(|known| &known.rows.by_cluster);
+        !rows.any(|(cluster, row)| {
+            row.record.reason == Reason::PreflightUnsupported
+                && self.index.probe(cluster).is_none()
+                && !self.has_reading_agent(cluster)
+        })
+    }
+
+    fn has_reading_agent(&self, cluster: &str) -> bool {
+        let cluster = self.index.clusters.get(cluster);
+        cluster.is_some_and(|cluster| cluster.has_reading_agent())
     }
 
     fn input<'a>(&'a self, upgrade: &'a KnownUpgrade) -> UpgradeInput<'a, HubRow> {

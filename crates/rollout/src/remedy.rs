@@ -102,7 +102,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PreflightUnknown,
-        "Fix what the message names on the cluster; the controller checks again when the cluster reports. To start such clusters anyway, set spec.preflight.mode to Report.",
+        "Run kubectl mcu preflight {name} -n {namespace}, which shows each cause and what to do about it. Fix it on the cluster, or accept it in the spec; the controller checks again when the cluster reports. To start such clusters anyway, set spec.preflight.mode to Report.",
     ),
     (
         Reason::NotOffered,

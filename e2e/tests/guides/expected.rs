@@ -82,7 +82,7 @@ const BEFORE: &[(&str, &str, &str)] = &[
     ),
     (
         // Risks and gates are accepted by name only where clusters are asked.
-        "docs/guide/plan-and-estimate.md",
+        "",
         "kubectl mcu preflight spring",
         "kubectl patch mcu spring -n upgrades --type merge -p '{\"spec\":{\"preflight\":{\"mode\":\"Report\"}}}'\n\
          kubectl wait mcu/spring -n upgrades --for=jsonpath='{.status.preflight}' --timeout=60s",

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use chrono::TimeDelta;
-use clap::Args;
+use clap::{ArgAction, Args};
 
-use super::values::request_timeout;
+use super::values::{request_timeout, switch};
 
 /// How to reach the hub or the cluster.
 #[derive(Clone, Debug, Default, Args)]
@@ -51,7 +51,18 @@ pub struct ConnectionArgs {
     #[arg(long, global = true, value_name = "NAME")]
     pub tls_server_name: Option<String>,
     /// Accept any certificate of the API server. The connection is then insecure.
-    #[arg(long, global = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        action = ArgAction::Set,
+        value_parser = switch,
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true
+    )]
     pub insecure_skip_tls_verify: bool,
     /// User to impersonate.
     #[arg(long = "as", global = true, value_name = "USER")]
@@ -64,6 +75,9 @@ pub struct ConnectionArgs {
         requires = "impersonate"
     )]
     pub impersonate_group: Vec<String>,
+    /// UID to impersonate.
+    #[arg(long = "as-uid", global = true, value_name = "UID", requires = "impersonate")]
+    pub impersonate_uid: Option<String>,
     /// Time limit of one request to the hub or the cluster, such as 30s. It does not apply to watches. 0 means no limit.
     #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = request_timeout)]
     pub request_timeout: TimeDelta,

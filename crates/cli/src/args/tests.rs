@@ -146,3 +146,41 @@ fn flags_of_the_connection_are_those_of_kubectl() {
     assert!(parse("status --insecure-skip-tls-verify --certificate-authority ca.crt").is_err());
     assert!(parse("cluster edge-1 --cluster hub").is_ok());
 }
+
+#[test]
+fn switches_of_kubectl_may_have_a_value() {
+    let common = |flags: &str| parse(&format!("status spring {flags}")).unwrap().common;
+    for (flags, expected) in [
+        ("", false),
+        ("-A", true),
+        ("-A=true", true),
+        ("-A=false", false),
+        ("--all-namespaces", true),
+        ("--all-namespaces=True", true),
+        ("--all-namespaces=0", false),
+    ] {
+        assert_eq!(common(flags).all_namespaces, expected, "{flags}");
+    }
+    assert!(common("--no-headers=true").no_headers && common("--no-headers").no_headers);
+    assert!(!common("--no-headers=false").no_headers);
+    let insecure = |flags: &str| common(flags).connection.insecure_skip_tls_verify;
+    assert!(insecure("--insecure-skip-tls-verify=true") && insecure("--insecure-skip-tls-verify"));
+    assert!(!insecure("--insecure-skip-tls-verify=false"));
+    assert!(parse("status --no-headers=maybe").is_err());
+    // A switch takes no word behind it.
+    assert!(parse("-A status spring").unwrap().common.all_namespaces);
+    let watch = |line: &str| match parse(line).unwrap().command {
+        Command::Status(args) => args.watch,
+        Command::Clusters(args) => args.watch,
+        _ => panic!("{line}"),
+    };
+    assert!(watch("status spring --watch=true --timeout 1h") && watch("clusters spring -w"));
+    assert!(!watch("status spring --watch=false") && !watch("clusters spring --sort-by .since"));
+}
+
+#[test]
+fn a_uid_is_impersonated_with_a_user_only() {
+    let connection = parse("status --as bob --as-uid 7").unwrap().common.connection;
+    assert_eq!(connection.impersonate_uid.as_deref(), Some("7"));
+    assert!(parse("status --as-uid 7").is_err());
+}

@@ -35,6 +35,15 @@ pub(super) fn duration_text(text: &str) -> Result<String, String> {
     duration(text).map(|_| text.to_owned())
 }
 
+/// The value of a switch, in the words that kubectl takes.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("must be true or false".to_owned()),
+    }
+}
+
 /// A duration, or a number of seconds as in kubectl.
 pub(super) fn request_timeout(text: &str) -> Result<TimeDelta, String> {
     let seconds = text.parse::<u32>().ok();

@@ -2,8 +2,10 @@
 //! knows neither their version nor what they may do on their clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use api::time::parse_rfc3339;
+use api::validate::is_subdomain;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::Reason;
 use serde_json::Value;
@@ -144,14 +146,18 @@ pub(super) fn accounts(checks: &mut Checks, facts: &Installed, account: &str, is
     } else {
         "Agents may run under any service account".to_owned()
     };
-    let user = format!("system:serviceaccount:{}", account.replace('/', ":"));
-    checks.add(
-        Level::Ok,
-        known,
-        format!(
-            "The hub knows neither the version of an agent nor its rights. Ask the cluster: oc auth can-i patch clusterversions --as={user}"
-        ),
-    );
+    let mut remedy = "The hub knows neither the version of an agent nor its rights.".to_owned();
+    // Whoever copies the command into a shell must not run what somebody has written into the flags of the Deployment.
+    if let Some((namespace, name)) = account.split_once('/')
+        && is_subdomain(namespace)
+        && is_subdomain(name)
+    {
+        let _ = write!(
+            remedy,
+            " Ask the cluster: oc auth can-i patch clusterversions --as=system:serviceaccount:{namespace}:{name}"
+        );
+    }
+    checks.add(Level::Ok, known, remedy);
 }
 
 /// The service account of a cluster's work agent, as NAMESPACE/NAME, where Advanced Cluster Management was told to put the agent

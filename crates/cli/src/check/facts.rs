@@ -22,7 +22,47 @@ pub const CONTROLLER: &str = "mcu-controller";
 const AGENT_LEASE: &str = "managed-cluster-lease";
 
 /// A fact, or why it cannot be read.
-pub type Fact<T> = Result<T, String>;
+pub type Fact<T> = Result<T, Unread>;
+
+/// Why a fact cannot be read, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// What the hub says.
+    pub why: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl From<Failure> for Unread {
+    fn from(failure: Failure) -> Unread {
+        match failure {
+            Failure::NoResourceType { plural, remedy } => {
+                let remedy = remedy.unwrap_or("use the kubeconfig of a hub");
+                let (first, rest) = remedy.split_at(1);
+                Unread {
+                    why: Failure::NoResourceType { plural, remedy: None }.sentence(),
+                    remedy: format!("{}{rest}.", first.to_uppercase()),
+                }
+            }
+            failure => failure.sentence().as_str().into(),
+        }
+    }
+}
+
+impl From<&str> for Unread {
+    fn from(why: &str) -> Unread {
+        Unread {
+            why: why.to_owned(),
+            remedy: "Run this as a user who may read it.".to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)
+    }
+}
 
 /// A Deployment.
 pub const DEPLOYMENT: Kind = Kind {
@@ -183,7 +223,7 @@ impl Installed {
 }
 
 fn fact<T>(result: Result<T, Failure>) -> Fact<T> {
-    result.map_err(|failure| failure.sentence())
+    result.map_err(Unread::from)
 }
 
 /// A hub that does not serve a kind has no object of it.

@@ -109,12 +109,12 @@ fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
         _ => checks.ok(message),
     }
     match version_of(deployment) {
-        None => checks.add(
+        Err(why) => checks.add(
             Level::Warning,
-            "The version of the controller is not known: neither its image nor its Deployment names one",
-            "Label the Deployment with app.kubernetes.io/version, as the manifests of a release do.",
+            format!("The version of the controller is not known: {why}"),
+            "Name the image of the controller by the tag of its release, or compare its digest with that of the release.",
         ),
-        Some(version) => match skew(env!("CARGO_PKG_VERSION"), &version) {
+        Ok(version) => match skew(env!("CARGO_PKG_VERSION"), &version) {
             None => checks.ok(format!("The controller has version {version}")),
             Some(skew) => checks.add(
                 Level::Warning,
@@ -126,20 +126,27 @@ fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
     spoke_flags(checks, &flags_of(deployment));
 }
 
-/// The version that the tag of a Deployment's image names, or else its label. The tag comes first, because an overlay that sets
-/// another image keeps the label. An image by digest has no tag.
-#[must_use]
-pub fn version_of(deployment: &Value) -> Option<String> {
+/// The version that the tag of a Deployment's image names.
+///
+/// # Errors
+/// The image names no version, with the image. The label of the Deployment is no proof: it stays when somebody sets another image, so it
+/// counts only where it says the same as the tag. What runs by a digest may be of any version.
+pub fn version_of(deployment: &Value) -> Result<String, String> {
     let label = deployment["metadata"]["labels"]["app.kubernetes.io/version"].as_str();
     let image = container(deployment)["image"].as_str().unwrap_or_default();
-    let tag = image
-        .split('@')
-        .next()
-        .and_then(|name| name.rsplit_once(':'))
-        .map(|(_, tag)| tag);
-    let is_version = |text: &&str| super::minor_of(text).is_some();
-    let version = tag.filter(is_version).or(label.filter(is_version))?;
-    Some(one_line(version.trim_start_matches('v')))
+    let plain = |version: &str| one_line(version.trim_start_matches('v'));
+    let tag = image.rsplit_once(':').map(|(_, tag)| tag);
+    let tag = tag.filter(|tag| !image.contains('@') && super::minor_of(tag).is_some());
+    match (tag, label) {
+        (Some(tag), None) => Ok(plain(tag)),
+        (Some(tag), Some(label)) if plain(tag) == plain(label) => Ok(plain(tag)),
+        (_, Some(label)) => Err(format!(
+            "image {}, of which the label of the Deployment says {}",
+            one_line(image),
+            one_line(label)
+        )),
+        (None, None) => Err(format!("image {}", one_line(image))),
+    }
 }
 
 fn container(deployment: &Value) -> &Value {

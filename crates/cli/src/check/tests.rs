@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::facts::{Before, CREATED, Installed, OCM};
 use super::*;
 use crate::args::Output;
+use crate::failure::Failure;
 use crate::paint::Paint;
 use crate::render::check::render;
 use crate::render::fixtures::now;
@@ -22,7 +23,7 @@ fn good_hub() -> Before {
 }
 
 fn deployment(args: &[&str], ready: i64) -> Value {
-    let image = "registry.example.com/mcu-controller:0.1.0@sha256:00";
+    let image = "registry.example.com/mcu-controller:0.1.0";
     json!({
         "metadata": {},
         "spec": {"replicas": 2, "template": {"spec": {"containers": [
@@ -41,7 +42,7 @@ pub(super) fn good_installation() -> Installed {
         is_simulated: false,
         kinds: Ok(kinds),
         definitions: Ok(Vec::new()),
-        policies: Err("forbidden".to_owned()),
+        policies: Err("forbidden".into()),
         deployment: Ok(Some(deployment(
             &["--spoke-rbac=aggregate", "--approver-image=a@sha256:00"],
             2,
@@ -148,7 +149,7 @@ fn a_simulated_hub_is_said_to_be_one_and_what_it_cannot_have_is_no_failure() {
     let mut facts = good_installation();
     facts.is_simulated = hub.is_simulated();
     facts.policies = Ok((Vec::new(), Vec::new()));
-    facts.deployment = Err("the server doesn't have a resource type \"deployments\"".to_owned());
+    facts.deployment = Err("the server doesn't have a resource type \"deployments\"".into());
     let checks = [before(&hub), judged(&facts)].concat();
     assert_eq!(findings(&checks), [""; 0]);
     let told: Vec<&str> = checks
@@ -176,7 +177,7 @@ fn a_simulated_hub_is_said_to_be_one_and_what_it_cannot_have_is_no_failure() {
 #[test]
 fn a_hub_that_does_not_answer_fails_once() {
     let mut hub = good_hub();
-    hub.version = Err("connection refused".to_owned());
+    hub.version = Err("connection refused".into());
     let checks = before(&hub);
     assert_eq!(findings(&checks), ["The hub does not answer: connection refused"]);
 }
@@ -225,7 +226,7 @@ fn remedies_name_the_command_of_each_way_to_install() {
 #[test]
 fn a_controller_that_does_not_lead_or_is_not_ready_fails() {
     let mut facts = good_installation();
-    facts.policies = Err(String::new());
+    facts.policies = Err("".into());
     for (lease, expected) in [
         (json!({}), "No controller leads (Lease mcu-system/mcu-controller)"),
         (
@@ -306,7 +307,7 @@ fn agents_that_are_silent_without_the_hubs_notice_are_warned_about() {
         findings(&checks)[1..],
         ["Clusters that the hub takes for available although their agents are silent: edge-2 (for 20m)"]
     );
-    facts.leases = Err("forbidden".to_owned());
+    facts.leases = Err("forbidden".into());
     let checks = judged(&facts);
     assert_eq!(
         findings(&checks)[1..],
@@ -374,7 +375,7 @@ fn agents_that_cannot_apply_a_work_are_warned_about_and_without_rows_nothing_is_
 }
 
 #[test]
-fn the_version_of_the_controller_is_that_of_the_tag_or_else_of_the_label() {
+fn the_version_of_the_controller_is_that_of_the_tag_and_a_label_that_says_something_else_is_no_proof() {
     let of = |image: &str, label: Option<&str>| {
         let mut deployment = deployment(&[], 2);
         deployment["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
@@ -383,35 +384,44 @@ fn the_version_of_the_controller_is_that_of_the_tag_or_else_of_the_label() {
         }
         version_of(&deployment)
     };
-    let by_digest = "registry.example.com:5000/mcu-controller@sha256:00";
     for (image, label, expected) in [
-        (by_digest, Some("0.3.0"), Some("0.3.0")),
-        (by_digest, None, None),
-        ("mcu-controller:latest", Some("0.3.0"), Some("0.3.0")),
-        ("mcu-controller:v0.4.0", Some("0.3.0"), Some("0.4.0")),
-        ("mcu-controller:0.4.0@sha256:00", None, Some("0.4.0")),
-        (by_digest, Some("stable"), None),
+        ("mcu-controller:0.3.0", Some("0.3.0"), "0.3.0"),
+        ("mcu-controller:v0.3.0", Some("0.3.0"), "0.3.0"),
+        ("registry.example.com:5000/mcu-controller:0.4.0", None, "0.4.0"),
     ] {
-        assert_eq!(of(image, label).as_deref(), expected, "{image} {label:?}");
+        assert_eq!(of(image, label).as_deref(), Ok(expected), "{image} {label:?}");
+    }
+    let by_digest = "registry.example.com:5000/mcu-controller@sha256:00";
+    for (image, label) in [
+        (by_digest, Some("0.3.0")),
+        (by_digest, None),
+        ("mcu-controller:0.3.0@sha256:00", Some("0.3.0")),
+        ("mcu-controller:latest", Some("0.3.0")),
+        ("mcu-controller:v0.4.0", Some("0.3.0")),
+        ("mcu-controller", Some("0.3.0")),
+        ("registry.example.com:5000/mcu-controller", None),
+    ] {
+        let why = of(image, label).unwrap_err();
+        assert!(why.starts_with(&format!("image {image}")), "{why}");
+        assert_eq!(
+            why.contains("0.3.0"),
+            label.is_some() || image.contains("0.3.0"),
+            "{why}"
+        );
     }
 }
 
 #[test]
-fn the_skew_of_a_controller_by_digest_is_found_by_its_label_and_an_unknown_version_is_said_to_be_so() {
+fn a_controller_whose_version_is_not_known_is_a_warning() {
     let mut facts = good_installation();
     let flags = ["--spoke-rbac=aggregate", "--approver-image=a@sha256:00"];
-    let labelled = |labels: Value| {
+    for label in ["0.1.0", "9.0.0"] {
         let mut deployment = deployment(&flags, 2);
         deployment["spec"]["template"]["spec"]["containers"][0]["image"] = json!("mcu-controller@sha256:00");
-        deployment["metadata"]["labels"] = labels;
-        Ok(Some(deployment))
-    };
-    for (labels, expected) in [
-        (json!({"app.kubernetes.io/version": "9.0.0"}), "Versions differ: "),
-        (json!({}), "The version of the controller is not known: "),
-    ] {
-        facts.deployment = labelled(labels);
+        deployment["metadata"]["labels"] = json!({"app.kubernetes.io/version": label});
+        facts.deployment = Ok(Some(deployment));
         let checks = judged(&facts);
+        let expected = "The version of the controller is not known: image mcu-controller@sha256:00";
         assert!(findings(&checks)[1].starts_with(expected), "{checks:?}");
     }
 }
@@ -425,4 +435,59 @@ fn versions_may_be_one_minor_version_apart() {
     assert_eq!(skew("0.4.0", "latest"), None);
     assert_eq!(minor_of("v1.31.2+k3s1"), Some((1, 31)));
     assert_eq!(minor_of("1.30+"), Some((1, 30)));
+}
+
+#[test]
+fn a_server_that_does_not_serve_a_kind_gets_the_remedy_for_that_and_not_another_user() {
+    let mut facts = good_installation();
+    let remedy = "install Open Cluster Management, or use the kubeconfig of a hub";
+    facts.clusters = Err(Failure::NoResourceType {
+        plural: "managedclusters",
+        remedy: Some(remedy),
+    }
+    .into());
+    facts.bindings = Err(Failure::NoResourceType {
+        plural: "managedclustersetbindings",
+        remedy: None,
+    }
+    .into());
+    let checks = judged(&facts);
+    let of = |part: &str| checks.iter().find(|check| check.message.contains(part)).unwrap();
+    let clusters = of("The ManagedClusters");
+    assert_eq!(
+        clusters.message,
+        "The ManagedClusters cannot be read: the server doesn't have a resource type \"managedclusters\""
+    );
+    assert_eq!(
+        clusters.remedy,
+        "Install Open Cluster Management, or use the kubeconfig of a hub."
+    );
+    assert_eq!(
+        of("ManagedClusterSetBindings").remedy,
+        "Use the kubeconfig of a hub."
+    );
+    let checks = judged(&good_installation());
+    let policies = checks
+        .iter()
+        .find(|check| check.message.contains("forbidden"))
+        .unwrap();
+    assert_eq!(policies.remedy, "Run this as a user who may read it.");
+}
+
+#[test]
+fn a_command_has_the_account_of_agents_only_if_that_is_a_plain_name() {
+    let remedy = |account: &str| {
+        let mut facts = good_installation();
+        let flag = format!("--agent-service-account={account}");
+        facts.deployment = Ok(Some(deployment(&[flag.as_str()], 2)));
+        let checks = judged(&facts);
+        let found = checks
+            .iter()
+            .find(|check| check.remedy.starts_with("The hub knows neither"));
+        found.unwrap().remedy.clone()
+    };
+    assert!(remedy("agents/work").ends_with("--as=system:serviceaccount:agents:work"));
+    for account in ["agents/$(id)", "a b/c", "agents", "a/b/c", "a/b;id"] {
+        assert!(!remedy(account).contains("oc auth"), "{account}");
+    }
 }

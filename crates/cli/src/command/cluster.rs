@@ -92,7 +92,9 @@ fn parts(reports: &[Value], cluster: &str) -> Vec<Part> {
         let all = report.get("rows").and_then(Value::as_array);
         let of_cluster = all.into_iter().flatten().filter(|row| row["cluster"] == cluster);
         for row in of_cluster {
-            let read = serde_json::value::to_raw_value(row).ok().and_then(rows::row);
+            let read = serde_json::value::to_raw_value(row)
+                .ok()
+                .and_then(|text| rows::row(text).0);
             let Some(row) = read else { continue };
             let part = Part {
                 namespace: text("/metadata/namespace").to_owned(),

@@ -8,16 +8,22 @@ use api::report::ReportRow;
 use observe::preflight::nearest;
 
 use crate::args::{Common, ConsentArgs, UnknownFields};
-use crate::consent::{Edit, edited, manifest, obstacle, patch};
+use crate::consent::{self, Edit, edited, manifest, obstacle, patch};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::lint::{Linter, Report, output};
-use crate::preflight::{Answers, Consent, Reported, answers, reported, reported_by_rows};
+use crate::preflight::{Answers, Consent, ShownText, answers, names, reported, reported_by_rows, shortened};
 use crate::render::objects::{self, machine, to_yaml};
 use crate::screen::Screen;
 use crate::table::one_line;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
+
+/// Longest name in a list of names, in bytes.
+const MAX_NAME: usize = 100;
+/// Texts that are shown besides the most frequent one, and the longest of them, in bytes.
+const MAX_OTHER_TEXTS: usize = 3;
+const MAX_OTHER_TEXT: usize = 1000;
 
 pub(super) async fn run(
     common: &Common,
@@ -37,7 +43,7 @@ pub(super) async fn run(
     if let Some(obstacle) = obstacle(&upgrade, consent) {
         return Err(Failure::Other(obstacle.to_owned()));
     }
-    let answers = probes(&hub, &upgrade, screen).await?;
+    let answers = probes(&hub, &upgrade, screen).await?.unwrap_or_default();
     let rows = hub.rows(&upgrade).await.map(|rows| rows.rows).unwrap_or_default();
     screen.note(&about(consent, name, &answers, &rows));
     let (list, edit) = edited(&upgrade, consent, name, reason);
@@ -54,7 +60,9 @@ pub(super) async fn run(
     if !args.yes && !confirmed(consent, screen) {
         return Err(Failure::Other("nothing was changed".to_owned()));
     }
-    let after = hub.patch(&upgrade.name, &patch(&upgrade, consent, &list)).await?;
+    let send = async |patch| hub.patch(&upgrade.name, &patch).await;
+    let read = async || hub.upgrade(&upgrade.name).await;
+    let after = consent::write(&upgrade, (consent, &list), send, read).await?;
     let done = match consent {
         Consent::Risk => "accepted",
         Consent::Gate => "acknowledged",
@@ -72,15 +80,15 @@ fn told(upgrade: &Upgrade, consent: Consent, name: &str, done: &str) -> String {
     )
 }
 
-/// The answers of the probes. Without the right to read them, none.
-pub(super) async fn probes(hub: &Hub, upgrade: &Upgrade, screen: Screen) -> Result<Answers, Failure> {
+/// The answers of the probes; `None` without the right to read them.
+pub(super) async fn probes(hub: &Hub, upgrade: &Upgrade, screen: Screen) -> Result<Option<Answers>, Failure> {
     match hub.probes(&upgrade.uid).await {
-        Ok(probes) => Ok(answers(&probes)),
+        Ok(probes) => Ok(Some(answers(&probes))),
         Err(Failure::Server { reason, message }) if reason == "Forbidden" => {
             screen.note(&format!(
                 "Warning: {message}. What clusters answer is known only as far as the reports tell it.\n"
             ));
-            Ok(Answers::new())
+            Ok(None)
         }
         Err(failure) => Err(failure),
     }
@@ -88,39 +96,72 @@ pub(super) async fn probes(hub: &Hub, upgrade: &Upgrade, screen: Screen) -> Resu
 
 /// What a risk or gate is about, and whom it concerns.
 fn about(consent: Consent, name: &str, answers: &Answers, rows: &[ReportRow]) -> String {
-    let known = reported(consent, answers);
-    let found = known
-        .get(name)
-        .cloned()
-        .or_else(|| reported_by_rows(consent, name, rows));
-    if let Some(Reported {
-        text,
-        clusters,
-        example,
-    }) = found
-    {
-        let text = if text.is_empty() {
-            "The clusters give no text.".to_owned()
-        } else {
-            text
-        };
-        return format!(
-            "{name} ({}, such as {example}):\n  {text}\n",
-            count(clusters, "cluster")
-        );
+    let mut texts = reported(consent, name, answers);
+    if texts.is_empty() {
+        texts = reported_by_rows(consent, name, rows);
     }
+    if !texts.is_empty() {
+        return shown(name, &texts);
+    }
+    let known = names(consent, answers);
     let mut note = format!(
         "Note: no cluster of the upgrade reports a {} with this name.",
         consent.noun()
     );
-    if let Some(other) = nearest(name, known.keys()) {
+    if let Some(other) = nearest(name, known.iter().copied()) {
         let _ = write!(note, " Did you mean {}?", one_line(&other));
     } else if !known.is_empty() {
-        let names: Vec<String> = known.keys().take(10).map(|name| one_line(name)).collect();
+        let names = known.iter().take(10);
+        let names: Vec<String> = names.map(|name| shortened(&one_line(name), MAX_NAME)).collect();
         let _ = write!(note, " They report: {}.", names.join(", "));
     }
     note.push('\n');
     note
+}
+
+/// The text that most clusters show, and those of the others: one cluster may show a harmless text for a gate that is not harmless.
+fn shown(name: &str, texts: &[ShownText]) -> String {
+    let text = |shown: &ShownText| match shown.text.as_str() {
+        "" => "The clusters give no text.".to_owned(),
+        text => text.to_owned(),
+    };
+    let clusters = texts.iter().map(|shown| shown.clusters).sum();
+    let Some((most, others)) = texts.split_first() else {
+        return String::new();
+    };
+    let mut about = format!(
+        "{name} ({}, such as {}):\n  {}\n",
+        count(clusters, "cluster"),
+        most.example,
+        text(most)
+    );
+    if others.is_empty() {
+        return about;
+    }
+    let _ = writeln!(
+        about,
+        "Warning: the texts differ. {} of {} {} this text.",
+        most.clusters,
+        count(clusters, "cluster"),
+        if most.clusters == 1 { "shows" } else { "show" }
+    );
+    for other in others.iter().take(MAX_OTHER_TEXTS) {
+        let who = match other.clusters {
+            1 => format!("{} shows another one", other.example),
+            clusters => format!("{} and {} more show another one", other.example, clusters - 1),
+        };
+        let _ = writeln!(about, "  {who}: {}", shortened(&text(other), MAX_OTHER_TEXT));
+    }
+    let left_out = others.len().saturating_sub(MAX_OTHER_TEXTS);
+    if left_out > 0 {
+        let _ = writeln!(
+            about,
+            "  and {} that {} not shown",
+            count(left_out, "text"),
+            if left_out == 1 { "is" } else { "are" }
+        );
+    }
+    about
 }
 
 /// Checks the edited object as `lint` does, so that what the hub would refuse is said with its field.

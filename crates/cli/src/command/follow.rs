@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::tree::{self, Picture};
 use crate::render::{objects, status};
-use crate::screen::{LiveScreen, Resizes, Screen, Size, interruption};
+use crate::screen::{LiveScreen, Resizes, Screen, Size, Stops, interruption};
 use crate::upgrade::{PLURAL, Upgrade, Verdict};
 
 /// The shortest time between two frames.
@@ -55,6 +55,8 @@ async fn watch(
     let far = Instant::now() + Duration::from_hours(24 * 3650);
     let mut events = std::pin::pin!(hub.follow(name));
     let mut resizes = Resizes::listen();
+    // Elsewhere Ctrl-Z stops the program as usual.
+    let mut stops = view.is_live().then(Stops::listen).unwrap_or_default();
     let mut interrupted = std::pin::pin!(interruption());
     if let Some(exit) = view.show(first, hub) {
         return Ok(exit);
@@ -75,6 +77,7 @@ async fn watch(
             },
             () = view.rows_changed() => {}
             () = resizes.next(), if is_live => view.is_due = true,
+            () = stops.next(), if is_live => view.suspend(&mut stops).await,
             () = sleep_until(next_frame), if is_live => {
                 if !view.redraw() {
                     return Ok(Exit::Error);
@@ -189,6 +192,14 @@ impl View {
         }
     }
 
+    /// Leaves the terminal to the shell until the program is continued, and draws everything anew then.
+    async fn suspend(&mut self, stops: &mut Stops) {
+        if let Some(live) = &mut self.live {
+            live.suspend(stops).await;
+            self.is_due = true;
+        }
+    }
+
     /// Draws a frame. Returns false if the terminal is gone.
     fn redraw(&mut self) -> bool {
         (self.drawn, self.is_due) = (Instant::now(), false);
@@ -209,18 +220,19 @@ impl View {
             };
             tree::render(picture, lines, Utc::now(), self.screen.paint)
         };
+        let retrying = |trouble: &str| match trouble {
+            "" => String::new(),
+            trouble => format!("{trouble}; retrying"),
+        };
         let Some((_, clusters)) = &self.fleet else {
-            return draw(None, &self.trouble);
+            return draw(None, &retrying(&self.trouble));
         };
-        let trouble = clusters.fleet.trouble();
-        let trouble = if trouble.is_empty() {
-            &self.trouble
-        } else {
-            &trouble
-        };
+        let watches = [clusters.fleet.trouble(), self.trouble.clone()];
+        let watches = watches.iter().find(|trouble| !trouble.is_empty());
         clusters.fleet.read(|fleet| {
             let rows = fleet.is_complete().then(|| fleet.since(0).rows);
-            draw(rows.as_deref(), trouble)
+            let trouble = watches.map_or_else(|| fleet.trouble(), |trouble| retrying(trouble));
+            draw(rows.as_deref(), &trouble)
         })
     }
 

@@ -8,7 +8,7 @@ use crate::args::{Common, Output};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
-use crate::preflight::overview;
+use crate::preflight::{Overview, overview};
 use crate::render;
 use crate::screen::Screen;
 use crate::upgrade::Upgrade;
@@ -30,15 +30,25 @@ pub(super) async fn run(common: &Common, name: &str, screen: Screen) -> Result<E
     let overview = overview(
         (&upgrade.namespace, &upgrade.name),
         &rows.rows,
-        &answers,
-        Some(&question.update),
+        (answers.as_ref(), &question.update),
         summary,
     );
     if overview.groups.is_empty() && Output::is_for_humans(common.output) {
-        screen.note("No cluster that has not started says anything against the update.\n");
+        screen.note(nothing_against(&overview, answers.is_some()));
     }
     screen.print(&render::preflight::render(&overview, common.output, screen.paint));
     Ok(Exit::Done)
+}
+
+/// What an overview without causes means.
+fn nothing_against(overview: &Overview, are_answers_known: bool) -> &'static str {
+    if !are_answers_known {
+        "The reports name no cluster that an answer holds back.\n"
+    } else if overview.unanswered_clusters() > 0 {
+        "No cluster that has answered says anything against the update.\n"
+    } else {
+        "No cluster that has not started says anything against the update.\n"
+    }
 }
 
 fn resolved(upgrade: &Upgrade) -> Option<ResolvedSpec> {

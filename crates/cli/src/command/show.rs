@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render;
 use crate::render::objects::without_headers;
-use crate::rows::Rows;
+use crate::rows::{Rows, unreadable_text};
 use crate::screen::Screen;
 
 pub(super) async fn list(common: &Common, screen: Screen) -> Result<Exit, Failure> {
@@ -127,9 +127,6 @@ async fn note_policies(hub: &Hub, screen: Screen) {
 
 pub(super) fn note_unreadable(rows: &Rows, screen: Screen) {
     if rows.unreadable > 0 {
-        screen.note(&format!(
-            "Warning: {} report rows cannot be read. If a row names its cluster, the cluster is shown as Blocked. A newer release may have written the rows: update the plugin.\n",
-            rows.unreadable
-        ));
+        screen.note(&format!("Warning: {}\n", unreadable_text(rows.unreadable)));
     }
 }

@@ -36,20 +36,19 @@ pub(super) async fn run(common: &Common, args: &VersionArgs, screen: Screen) -> 
     let namespace = Some(args.controller_namespace.as_str());
     // Many users may not read the controller's namespace.
     let deployment = hub.object(DEPLOYMENT, namespace, CONTROLLER).await;
-    let (controller, why) = match deployment {
-        Ok(Some(deployment)) => (
-            version_of(&deployment),
-            "neither its image nor its Deployment names a version".to_owned(),
-        ),
-        _ if is_simulated(&kubernetes) => (None, "a simulated hub runs no Deployments".to_owned()),
-        Ok(None) => (
-            None,
-            format!(
-                "namespace {} has no Deployment {CONTROLLER}",
-                args.controller_namespace
-            ),
-        ),
-        Err(failure) => (None, failure.sentence()),
+    let is_installed = matches!(deployment, Ok(Some(_)));
+    let controller = match deployment {
+        Ok(Some(deployment)) => version_of(&deployment),
+        _ if is_simulated(&kubernetes) => Err("a simulated hub runs no Deployments".to_owned()),
+        Ok(None) => Err(format!(
+            "namespace {} has no Deployment {CONTROLLER}",
+            args.controller_namespace
+        )),
+        Err(failure) => Err(failure.sentence()),
+    };
+    let (controller, why) = match controller {
+        Ok(version) => (Some(version), String::new()),
+        Err(why) => (None, why),
     };
     let skew = controller
         .as_deref()
@@ -63,6 +62,8 @@ pub(super) async fn run(common: &Common, args: &VersionArgs, screen: Screen) -> 
     screen.print(&text);
     if let Some(skew) = &skew {
         screen.note(&format!("Warning: {skew}\n"));
+    } else if is_installed && controller.is_none() {
+        screen.note("Warning: whether the plugin and the controller fit together is not known\n");
     }
     Ok(Exit::Done)
 }

@@ -104,10 +104,44 @@ fn our_crds_are_to_be_installed_and_on_hubs_only() {
                 .is_some_and(|remedy| remedy.contains("CRDs"))
         );
     }
-    for plural in ["deployments", "managedclusters"] {
-        assert_eq!(Peer::Hub.remedy(plural), None, "{plural}");
-    }
+    assert_eq!(Peer::Hub.remedy("deployments"), None);
+    assert_eq!(Peer::Cluster.remedy(upgrade::PLURAL), None);
     assert_eq!(Peer::Cluster.remedy("clusterversions"), None);
+}
+
+#[test]
+fn a_server_without_open_cluster_management_is_no_hub() {
+    for plural in ["managedclusters", "manifestworks", "placements"] {
+        assert_eq!(
+            Peer::Hub.remedy(plural),
+            Some("install Open Cluster Management, or use the kubeconfig of a hub")
+        );
+        assert_eq!(Peer::Cluster.remedy(plural), None);
+    }
+}
+
+#[tokio::test]
+async fn a_user_that_does_not_exist_is_an_error_and_not_nobody() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("config");
+    let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "users": [{"name": "ann", "user": {"token": "t"}}],
+            "clusters": [{"name": "hub", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "hub", "user": "ann"}}]}"#;
+    std::fs::write(&file, text).expect("a file");
+    let file = file.display().to_string();
+    for more in [&[][..], &["--token", "t"]] {
+        let open = async |user| {
+            let words = ["kubectl-mcu", "status", "--kubeconfig", &file, "--user", user];
+            let common = Cli::parse_from(words.iter().chain(more)).common;
+            Connection::open(&common, Peer::Hub).await
+        };
+        assert!(open("ann").await.is_ok());
+        let Err(failure) = open("bob").await else {
+            panic!("connected");
+        };
+        assert_eq!(failure.to_string(), "error: auth info \"bob\" does not exist");
+    }
 }
 
 /// The configuration that these flags give with this kubeconfig.

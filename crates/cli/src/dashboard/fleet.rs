@@ -18,6 +18,8 @@ pub struct Fleet {
     clusters: BTreeMap<String, Cluster>,
     /// The clusters of each report.
     reports: BTreeMap<String, BTreeSet<String>>,
+    /// Number of rows of each report that cannot be read, if there are any.
+    unreadable: BTreeMap<String, usize>,
     /// Clusters that have no row any more, with the revision of that change.
     gone: BTreeMap<String, u64>,
     revision: u64,
@@ -38,6 +40,7 @@ struct Cluster {
 struct Stored {
     digest: u64,
     row: ReportRow,
+    is_readable: bool,
 }
 
 /// What is newer than a revision.
@@ -86,10 +89,15 @@ impl Fleet {
         self.revision += 1;
         let before = self.reports.remove(report).unwrap_or_default();
         let mut now = BTreeSet::new();
+        let mut unreadable = 0;
         for text in texts {
-            if let Some(cluster) = self.take(report, text) {
-                now.insert(cluster);
-            }
+            let (cluster, is_readable) = self.take(report, text);
+            now.extend(cluster);
+            unreadable += usize::from(!is_readable);
+        }
+        self.unreadable.remove(report);
+        if unreadable > 0 {
+            self.unreadable.insert(report.to_owned(), unreadable);
         }
         for cluster in before.difference(&now) {
             self.drop_row(report, cluster);
@@ -100,31 +108,38 @@ impl Fleet {
     /// Removes the rows of a report that no longer exists.
     pub fn remove(&mut self, report: &str) {
         self.revision += 1;
+        self.unreadable.remove(report);
         for cluster in self.reports.remove(report).unwrap_or_default() {
             self.drop_row(report, &cluster);
         }
     }
 
-    fn take(&mut self, report: &str, text: Box<RawValue>) -> Option<String> {
+    /// Takes a row of a report. Returns the name of its cluster, if it has one, and whether the row can be read.
+    fn take(&mut self, report: &str, text: Box<RawValue>) -> (Option<String>, bool) {
         let mut hasher = DefaultHasher::new();
         hasher.write(text.get().as_bytes());
         let digest = hasher.finish();
         if let Some(name) = cluster_of(&text)
             && let Some(known) = self.clusters.get(name)
-            && known
-                .rows
-                .get(report)
-                .is_some_and(|stored| stored.digest == digest)
+            && let Some(stored) = known.rows.get(report)
+            && stored.digest == digest
         {
-            return Some(name.to_owned());
+            return (Some(name.to_owned()), stored.is_readable);
         }
-        let row = rows::row(text)?;
+        let (Some(row), is_readable) = rows::row(text) else {
+            return (None, false);
+        };
         let name = row.cluster.clone();
         self.gone.remove(&name);
         let cluster = self.clusters.entry(name.clone()).or_default();
-        cluster.rows.insert(report.to_owned(), Stored { digest, row });
+        let stored = Stored {
+            digest,
+            row,
+            is_readable,
+        };
+        cluster.rows.insert(report.to_owned(), stored);
         cluster.changed = self.revision;
-        Some(name)
+        (Some(name), is_readable)
     }
 
     fn drop_row(&mut self, report: &str, name: &str) {
@@ -156,6 +171,15 @@ impl Fleet {
         Changes {
             rows: newer.filter_map(Cluster::row).collect(),
             gone: gone.map(|(name, _)| name.as_str()).collect(),
+        }
+    }
+
+    /// What is wrong with the rows; empty if all of them can be read.
+    #[must_use]
+    pub fn trouble(&self) -> String {
+        match self.unreadable.values().sum() {
+            0 => String::new(),
+            rows => rows::unreadable_text(rows),
         }
     }
 

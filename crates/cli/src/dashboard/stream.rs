@@ -117,14 +117,21 @@ impl Page {
             self.follow_upgrade(&mut events);
         }
         self.tell_fleet(&mut events);
-        let trouble = match dashboard.upgrades.trouble() {
-            trouble if trouble.is_empty() => self
-                .fleet
+        let trouble = [
+            dashboard.upgrades.trouble(),
+            self.fleet
                 .as_ref()
                 .map(|fleet| fleet.trouble())
                 .unwrap_or_default(),
-            trouble => trouble,
-        };
+            self.fleet
+                .as_ref()
+                .map(|fleet| fleet.read(Fleet::trouble))
+                .unwrap_or_default(),
+        ];
+        let trouble = trouble
+            .into_iter()
+            .find(|trouble| !trouble.is_empty())
+            .unwrap_or_default();
         self.tell(&mut events, "trouble", json!(message::text(&trouble, 2048)));
         events
     }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use clusterversion::preflight::{Gate, Health, Missing, OfferedRisk};
+use clusterversion::preflight::{Gate, Health, Missing, Offer, OfferedRisk};
 use clusterversion::types::{ClusterOperatorCondition, ConditionStatus};
 use serde_json::json;
 
@@ -81,7 +81,7 @@ fn clusters_are_grouped_once_for_each_risk_and_gate() {
         row("c", "PreflightUnknown", "Nothing was reported"),
         row("d", "NotOpenShift", "no cause of the preflight"),
     ];
-    let found = overview(("upgrades", "spring"), &rows, &answers(), Some(&update()), None);
+    let found = overview(("upgrades", "spring"), &rows, (Some(&answers()), &update()), None);
     let groups: Vec<(&str, &str, &str, usize)> = found
         .groups
         .iter()
@@ -118,8 +118,7 @@ fn without_answers_the_rows_tell_the_first_cause() {
     let found = overview(
         ("upgrades", "spring"),
         &rows,
-        &Answers::new(),
-        Some(&update()),
+        (Some(&Answers::new()), &update()),
         None,
     );
     let group = &found.groups[0];
@@ -131,16 +130,93 @@ fn without_answers_the_rows_tell_the_first_cause() {
 }
 
 #[test]
-fn what_can_be_consented_to_is_what_applies_or_is_not_evaluated() {
-    let risks = reported(Consent::Risk, &answers());
-    let names: Vec<(&str, usize)> = risks
+fn clusters_that_have_not_answered_are_counted_by_the_reason_of_their_rows() {
+    let rows = [
+        row("c", "Conflict", "Another upgrade has it"),
+        row("d", "Conflict", "Another upgrade has it"),
+        row("e", "Paused", ""),
+        row("f", "PreflightUnsupported", "It cannot be asked"),
+    ];
+    let none = Answers::new();
+    let of = |answers| overview(("upgrades", "spring"), &rows, (answers, &update()), None);
+    let found = of(Some(&none));
+    let silent: Vec<(&str, usize)> = found
+        .unanswered
         .iter()
-        .map(|(name, risk)| (&**name, risk.clusters))
+        .map(|group| (&*group.reason, group.clusters))
         .collect();
-    assert_eq!(names, [("Known", 1), ("Leak", 2), ("Odd", 1)]);
-    assert_eq!(risks["Leak"].text, "Leak is bad.");
-    let gates = reported(Consent::Gate, &answers());
-    assert_eq!(gates["ack-4.19-x"].example, "b");
+    assert_eq!(silent, [("Conflict", 2), ("Paused", 1)]);
+    assert_eq!(found.unanswered_clusters(), 3);
+    assert_eq!(found.groups.len(), 1);
+    // Whoever may not read the answers does not know who has answered.
+    assert_eq!(of(None).unanswered, []);
+}
+
+#[test]
+fn the_message_of_a_group_is_what_most_of_its_clusters_say() {
+    let mut known = Answers::new();
+    for cluster in ["a", "b", "c"] {
+        let mut facts = facts(&[("Leak", Some(true))], &[]);
+        if cluster == "a"
+            && let Ok(Offer::Conditional { risks, .. }) = &mut facts.offer
+        {
+            risks[0].message = "Harmless.".to_owned();
+        }
+        known.insert(cluster.to_owned(), facts);
+    }
+    let rows = ["a", "b", "c"].map(|cluster| row(cluster, "RiskNotAccepted", ""));
+    let found = overview(("upgrades", "spring"), &rows, (Some(&known), &update()), None);
+    let group = &found.groups[0];
+    assert_eq!((group.clusters, group.differing), (3, 1));
+    assert_eq!((&*group.example, &*group.message), ("b", "Leak: Leak is bad."));
+}
+
+#[test]
+fn one_cluster_with_thousands_of_gates_does_not_flood_the_overview() {
+    let keys: Vec<String> = (0..3200).map(|number| format!("ack-4.19-{number}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let known = Answers::from([("a".to_owned(), facts(&[], &keys))]);
+    let found = overview(
+        ("upgrades", "spring"),
+        &[row("a", "AdminAckRequired", "")],
+        (Some(&known), &update()),
+        None,
+    );
+    assert!(found.groups.len() <= 66, "{}", found.groups.len());
+    let size = serde_json::to_string(&found).unwrap().len();
+    assert!(size < 100_000, "{size}");
+}
+
+#[test]
+fn a_hostile_name_gives_no_command() {
+    let known = Answers::from([("a".to_owned(), facts(&[("--as=root", Some(true))], &["$(id)"]))]);
+    let found = overview(
+        ("upgrades", "spring"),
+        &[row("a", "RiskNotAccepted", "")],
+        (Some(&known), &update()),
+        None,
+    );
+    assert_eq!(found.groups.len(), 2);
+    for group in &found.groups {
+        assert!(!group.remedy.contains("kubectl mcu"), "{}", group.remedy);
+    }
+}
+
+#[test]
+fn what_can_be_consented_to_is_what_applies_or_is_not_evaluated() {
+    let known = answers();
+    assert_eq!(names(Consent::Risk, &known), ["Known", "Leak", "Odd"]);
+    let risk = reported(Consent::Risk, "Leak", &known);
+    assert_eq!(
+        risk,
+        [ShownText {
+            text: "Leak is bad.".to_owned(),
+            clusters: 2,
+            example: "a".to_owned()
+        }]
+    );
+    let gate = reported(Consent::Gate, "ack-4.19-x", &known);
+    assert_eq!(gate[0].example, "b");
 }
 
 #[test]
@@ -149,8 +225,8 @@ fn rows_tell_of_a_name_only_by_the_whole_name() {
         row("a", "RiskNotAccepted", "LeakMore: text"),
         row("b", "RiskNotAccepted", "Other: x; Leak: text"),
     ];
-    let found = reported_by_rows(Consent::Risk, "Leak", &rows).unwrap();
-    assert_eq!((found.clusters, &*found.example), (1, "b"));
-    assert_eq!(reported_by_rows(Consent::Gate, "Leak", &rows), None);
-    assert_eq!(reported_by_rows(Consent::Risk, "text2", &rows), None);
+    let found = reported_by_rows(Consent::Risk, "Leak", &rows);
+    assert_eq!((found[0].clusters, &*found[0].example), (1, "b"));
+    assert_eq!(reported_by_rows(Consent::Gate, "Leak", &rows), []);
+    assert_eq!(reported_by_rows(Consent::Risk, "text2", &rows), []);
 }

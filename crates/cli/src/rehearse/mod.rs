@@ -3,6 +3,7 @@
 //! This module is pure. [`files`] reads and writes the directories of `--from` and `--save`, and [`crate::command`] reads the
 //! hub. What a rehearsal does not model stands in [`NOT_MODELLED`].
 
+mod assumed;
 pub mod durations;
 pub mod files;
 pub mod outcome;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use resolve::snapshot::{NoPlan, PlannerInput, Snapshot};
+use resolve::snapshot::{Answers, NoPlan, PlannerInput, Snapshot};
 use rollout::forecast::{
     Durations, Forecast, NOTHING_TO_CHANGE, Options, Run, Samples, VersionChange, end_range, forecast,
 };
@@ -76,7 +77,7 @@ pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehear
     let play = Play::new(request, input);
     let (now, policy, fleet) = (request.now, &play.policy, &play.fleet);
     let options = Options::for_fleet(fleet.clusters.len());
-    let played = forecast(now, policy, fleet.clone(), options, &|name, step| {
+    let mut played = forecast(now, policy, fleet.clone(), options, &|name, step| {
         play.run(0, name, step)
     })
     .map_err(|defect| NoRehearsal::Defect(defect.0))?;
@@ -102,6 +103,7 @@ pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehear
         stopped_by_max_failures: range.stopped_by_max_failures,
         max_failures_exceeded_p50: range.max_failures_exceeded,
     });
+    assumed::explain(&mut played.clusters, &play.answers);
     Ok(play.outcome(held_by, &played, estimate))
 }
 
@@ -111,6 +113,8 @@ struct Play<'a> {
     policy: Policy,
     fleet: Fleet,
     notes: Vec<String>,
+    /// What the clusters that have not started have answered.
+    answers: Answers,
     /// Durations by [`VersionChange`].
     durations: [Durations; 3],
     /// What the draws depend on, by cluster.
@@ -131,6 +135,7 @@ impl<'a> Play<'a> {
             mut policy,
             fleet,
             notes,
+            answers,
             profiles: _,
         } = input;
         // A paused upgrade is rehearsed as if it were resumed, because the question is what happens then.
@@ -177,12 +182,16 @@ impl<'a> Play<'a> {
             policy,
             fleet,
             notes,
+            answers,
             durations,
             clusters,
         }
     }
 
     fn run(&self, draw: u64, cluster: &str, step: Step) -> Run {
+        if let Some(refused) = assumed::refused(&self.answers, cluster, step) {
+            return refused;
+        }
         let facts = self.clusters.get(cluster).copied().unwrap_or_default();
         let durations = &self.durations[facts.change as usize];
         let age = facts.ages[step.index()].unwrap_or_default();
@@ -210,6 +219,7 @@ impl<'a> Play<'a> {
         let limit = self.policy.max_failures.map(|limit| limit.of(total));
         let canaries = played.clusters.iter().filter(|cluster| cluster.canary).count();
         let mut notes = std::mem::take(&mut self.notes);
+        notes.extend(assumed::notes(&self.answers, "rehearsal"));
         notes.extend(self.overdue());
         notes.extend(self.already_there(played));
         if played.cut_off {

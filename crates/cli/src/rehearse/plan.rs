@@ -15,10 +15,12 @@ use rollout::{Fleet, Policy, Step};
 use serde::Serialize;
 
 use crate::rehearse::outcome::{Cause, ClusterCounts, Source, Start, Timeline, Verdict, optional_time, time};
-use crate::rehearse::{NoRehearsal, story};
+use crate::rehearse::{NOT_MODELLED, NoRehearsal, assumed, story};
 
 /// Number of draws for the end.
 const DRAWS: u32 = 100;
+/// What a plan models as little as a rehearsal: all but the last one, which is about usual times.
+const SHARED: usize = NOT_MODELLED.len() - 1;
 
 /// What is planned.
 #[derive(Clone, Copy)]
@@ -80,8 +82,14 @@ pub struct UpgradePlan {
     pub blockers: Vec<Cause>,
     /// How long the steps take.
     pub times: Vec<UsedTime>,
+    /// Clusters of which the plan only assumes that they take the update, because they have not answered yet.
+    pub unanswered: usize,
+    /// Clusters that would start and refuse the update.
+    pub refusing: usize,
     /// What the reader should know about this plan.
     pub notes: Vec<String>,
+    /// What a plan does not model.
+    pub not_modelled: &'static [&'static str],
 }
 
 /// When an upgrade ends.
@@ -159,21 +167,29 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
         mut policy,
         fleet,
         profiles,
-        notes,
+        mut notes,
+        answers,
     } = input;
+    notes.extend(assumed::notes(&answers, "plan"));
     // A paused upgrade is a plan: the question is what happens once it is resumed.
     let held_by = policy.hold.take();
     let timings = Timings::new(request.now, &policy, &fleet, &profiles, request.others);
     let options = Options::for_fleet(fleet.clusters.len());
-    let typical = |name: &str, step| timings.typical(name, step);
-    let played = forecast(request.now, &policy, fleet.clone(), options, &typical)
+    let typical = |name: &str, step| {
+        assumed::refused(&answers, name, step).unwrap_or_else(|| timings.typical(name, step))
+    };
+    let mut played = forecast(request.now, &policy, fleet.clone(), options, &typical)
         .map_err(|defect| NoRehearsal::Defect(defect.0))?;
     let unknown = timings.unknown();
-    let draw = |draw, member: FleetMember<'_>, step| timings.run_of(draw, member, step);
+    let draw = |draw, member: FleetMember<'_>, step| {
+        let refused = assumed::refused(&answers, member.name, step);
+        refused.unwrap_or_else(|| timings.run_of(draw, member, step))
+    };
     let range = end_range(request.now, &policy, &fleet, &played, &draw, DRAWS);
     let eta = range
         .filter(|_| unknown.is_empty())
         .and_then(|range| eta(range, &timings));
+    assumed::explain(&mut played.clusters, &answers);
     let plan = UpgradePlan {
         namespace: request.namespace.to_owned(),
         upgrade: request.name.to_owned(),
@@ -203,7 +219,10 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
         starts: story::starts(&played),
         blockers: story::causes((request.namespace, request.name), &played.clusters),
         times: times(&timings),
+        unanswered: answers.assumed(),
+        refusing: answers.refusals.len(),
         notes,
+        not_modelled: &NOT_MODELLED[..SHARED],
     };
     Ok(plan)
 }

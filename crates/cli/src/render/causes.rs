@@ -9,7 +9,7 @@ use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::render::objects::{list, machine};
 use crate::render::phase_tone;
-use crate::table::{Cell, Table, lines, or_none};
+use crate::table::{Cell, Table, lines, one_line, or_none};
 
 /// Renders the groups in the requested format.
 #[must_use]
@@ -39,9 +39,13 @@ fn text(causes: &[CauseGroup], paint: Paint) -> String {
     }
     let mut text = table.render(paint, 0);
     let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, "What to do:"));
-    let remedies = causes
-        .iter()
-        .map(|cause| format!("  {}: {}", or_none(&cause.reason), cause.remedy));
+    let remedies = causes.iter().map(|cause| {
+        format!(
+            "  {}: {}",
+            or_none(&one_line(&cause.reason)),
+            one_line(&cause.remedy)
+        )
+    });
     text.push_str(&lines(remedies));
     text
 }

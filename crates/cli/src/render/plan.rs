@@ -38,6 +38,7 @@ fn text(plan: &UpgradePlan, wide: bool, paint: Paint) -> String {
     section("Order of starts:", order(&plan.starts, plan.begin, wide, paint));
     section("Times:", times(plan, paint));
     section("Notes:", listed(plan.notes.iter().map(String::as_str)));
+    section("Not modelled:", listed(plan.not_modelled.iter().copied()));
     text
 }
 
@@ -110,6 +111,15 @@ fn result(plan: &UpgradePlan, paint: Paint) -> String {
         cluster: "",
     };
     match (plan.verdict, &plan.stalled) {
+        (Verdict::Completes, _) if plan.unanswered > 0 => {
+            paint.tone(Tone::Warn, "Would finish")
+                + &format!(
+                    ", if {} that {} not answered yet {} the update",
+                    count(plan.unanswered, "cluster"),
+                    if plan.unanswered == 1 { "has" } else { "have" },
+                    if plan.unanswered == 1 { "takes" } else { "take" },
+                )
+        }
         (Verdict::Completes, _) => {
             paint.tone(Tone::Good, "Would finish") + ": every cluster would be complete"
         }

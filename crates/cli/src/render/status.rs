@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use api::conditions;
 use api::estimate::UpgradeEstimate;
 use api::mcu::{ActionSummary, CauseGroup, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus};
+use api::message::count;
 use api::preflight::PreflightSummary;
+use api::report::Phase;
 use api::time::to_chrono;
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -87,9 +89,7 @@ pub fn line(upgrade: &Upgrade) -> String {
     {
         parts.push(format!("canaries {}/{}", canaries.complete, canaries.total));
     }
-    parts.push(format!("in flight {}", slots(status)));
-    parts.push(format!("failed {}", clusters.failed));
-    parts.push(format!("pending {}", clusters.pending));
+    parts.extend(numbers(status, clusters));
     if let Some(stalled) = upgrade
         .condition(conditions::STALLED)
         .filter(|stalled| stalled.status == "True")
@@ -104,6 +104,36 @@ pub fn line(upgrade: &Upgrade) -> String {
         parts.push("newest spec not processed yet".to_owned());
     }
     parts.join("  ")
+}
+
+/// How many clusters are where, such that every cluster that is not complete counts once. `clustersSummery` counts those in their
+/// pre-action as pending, although they hold a slot, so the phases count. An older controller wrote none.
+fn numbers(status: &ManagedClustersUpgradeStatus, clusters: ClustersSummary) -> Vec<String> {
+    if status.phases.is_empty() {
+        return vec![
+            format!("in flight {}", slots(status)),
+            format!("failed {}", clusters.failed),
+            format!("pending {}", clusters.pending),
+        ];
+    }
+    let with = |is: fn(Phase) -> bool| -> i64 {
+        let known = Phase::ALL.into_iter().filter(|phase| is(*phase));
+        known.filter_map(|phase| status.phases.get(phase.as_str())).sum()
+    };
+    let in_flight = with(Phase::holds_slot);
+    let finishing = with(|phase| phase.is_at_work() && !phase.holds_slot());
+    let degraded = with(|phase| phase == Phase::PreActionDegraded);
+    let failed = with(|phase| phase == Phase::Failed);
+    let complete = with(|phase| phase == Phase::Complete);
+    // A phase of a newer release counts as pending.
+    let total: i64 = status.phases.values().sum();
+    let pending = total - complete - in_flight - finishing - degraded - failed;
+    let mut parts = vec![format!("in flight {in_flight}/{}", size(status))];
+    parts.extend((finishing > 0).then(|| format!("finishing {finishing}")));
+    parts.push(format!("failed {failed}"));
+    parts.extend((degraded > 0).then(|| format!("degraded {degraded}")));
+    parts.push(format!("pending {pending}"));
+    parts
 }
 
 pub(super) fn target(upgrade: &Upgrade) -> String {
@@ -217,10 +247,12 @@ fn action_counts(counts: ActionSummary, paint: Paint) -> String {
 }
 
 pub(super) fn slots(status: &ManagedClustersUpgradeStatus) -> String {
-    let size = status
-        .effective_max_concurrency
-        .map_or_else(|| "?".to_owned(), |size| size.to_string());
-    format!("{}/{size}", status.in_flight.unwrap_or_default())
+    format!("{}/{}", status.in_flight.unwrap_or_default(), size(status))
+}
+
+fn size(status: &ManagedClustersUpgradeStatus) -> String {
+    let size = status.effective_max_concurrency;
+    size.map_or_else(|| "?".to_owned(), |size| size.to_string())
 }
 
 fn alarming(count: i64, paint: Paint) -> String {
@@ -326,6 +358,20 @@ impl Notes<'_> {
     }
 }
 
+/// How many clusters would refuse the update, and which command says why. With preflight.mode Report, nothing else tells it.
+pub(super) fn refusals(upgrade: &Upgrade) -> Option<String> {
+    let preflight = upgrade.status.as_ref()?.preflight?;
+    let blocked = usize::try_from(preflight.blocked)
+        .ok()
+        .filter(|blocked| *blocked > 0)?;
+    Some(format!(
+        "{} would refuse the update: kubectl mcu preflight {} -n {}",
+        count(blocked, "cluster"),
+        upgrade.name,
+        upgrade.namespace
+    ))
+}
+
 /// What to do, and whether the rest of the view is out of date.
 fn advice(upgrade: &Upgrade, paint: Paint) -> String {
     let mut sentences: Vec<String> = Vec::new();
@@ -349,6 +395,7 @@ fn advice(upgrade: &Upgrade, paint: Paint) -> String {
         _ => "",
     };
     sentences.extend(remedy::for_upgrade(reason, names));
+    sentences.extend(refusals(upgrade));
     if sentences.is_empty() {
         return String::new();
     }

@@ -34,7 +34,7 @@ pub struct Picture<'a> {
     pub upgrade: &'a Upgrade,
     /// Its rows, sorted by cluster. `None` while they are not known: the status then says what it can.
     pub rows: Option<&'a [&'a ReportRow]>,
-    /// Why the picture may be out of date; empty if it is not.
+    /// Why the picture may be out of date or lack clusters; empty if it does not.
     pub trouble: &'a str,
 }
 
@@ -142,7 +142,7 @@ fn foot(picture: Picture<'_>, paint: Paint) -> String {
         sentences.push(format!("The status cannot be read: {}", one_line(error)));
     }
     if !picture.trouble.is_empty() {
-        sentences.push(format!("Warning: {}; retrying", one_line(picture.trouble)));
+        sentences.push(format!("Warning: {}", one_line(picture.trouble)));
     }
     let mut text = String::new();
     for sentence in sentences {

@@ -14,6 +14,7 @@ use crate::paint::{Paint, Tone};
 use crate::remedy::{self, Names};
 use crate::render::objects::machine;
 use crate::render::phase_tone;
+use crate::render::status::refusals;
 use crate::table::{Cell, Table, lines, one_line, or_none};
 use crate::upgrade::Upgrade;
 
@@ -49,12 +50,18 @@ pub fn next_step(upgrade: &Upgrade, row: &ReportRow) -> String {
     let frozen = upgrade
         .condition(conditions::STALLED)
         .filter(|stalled| stalled.status == "True" && stalled.reason == conditions::reason::INVALID_SPEC);
-    frozen.map_or(remedy, |stalled| {
-        format!(
+    if let Some(stalled) = frozen {
+        return format!(
             "Fix the spec of the upgrade first; no cluster starts until then: {}",
             one_line(&stalled.message)
-        )
-    })
+        );
+    }
+    // A row has one reason, and that of a paused upgrade says nothing of what clusters have answered.
+    let waits = matches!(row.phase, Phase::Pending | Phase::Blocked);
+    match refusals(upgrade).filter(|_| waits) {
+        Some(refusals) => format!("{remedy} {refusals}"),
+        None => remedy,
+    }
 }
 
 /// The stable structure for machines. Every key is always present; unknown values are null or empty.

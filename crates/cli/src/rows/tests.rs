@@ -84,7 +84,7 @@ fn a_row_with_a_name_that_no_cluster_can_have_is_unreadable_and_gives_no_name() 
     for row in &rows {
         let read = super::row(serde_json::value::to_raw_value(row).unwrap());
         let is_named = row["cluster"] == "edge-1" || row["cluster"] == "edge-7";
-        assert_eq!(read.is_some(), is_named, "{row}");
+        assert_eq!(read.0.is_some(), is_named, "{row}");
     }
     let rows = Rows::merge(&[shard("u", &json!(rows))], "u");
     let names: Vec<_> = rows.rows.iter().map(|row| row.cluster.as_str()).collect();

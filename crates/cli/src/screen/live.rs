@@ -17,6 +17,9 @@ const BEGIN: &str = "\u{1b}[?2026h";
 const END: &str = "\u{1b}[?2026l";
 const CLEAR: &str = "\u{1b}[2J";
 const CLEAR_LINE: &str = "\u{1b}[K";
+/// How long it may take until a program that has been continued learns it.
+#[cfg(unix)]
+const CONTINUED_WITHIN: std::time::Duration = std::time::Duration::from_millis(250);
 const PLAIN: &str = "\u{1b}[0m";
 
 /// Columns and lines of a terminal.
@@ -67,6 +70,14 @@ impl LiveScreen {
     pub fn draw(&mut self, text: &str, size: Size) -> bool {
         let frame = self.frames.next(&self.paint.clean(text), size);
         frame.is_empty() || send(&frame)
+    }
+
+    /// Shows the previous content while the program is stopped. The next frame is drawn as a whole.
+    pub async fn suspend(&mut self, stops: &mut Stops) {
+        send(LEAVE);
+        stops.stop().await;
+        send(ENTER);
+        self.frames = Frames::default();
     }
 }
 
@@ -161,6 +172,54 @@ impl Resizes {
             return;
         }
         std::future::pending::<()>().await;
+    }
+}
+
+/// Tells when the user stops the program with Ctrl-Z. Once somebody listens, that alone does not stop it any more.
+#[derive(Debug, Default)]
+pub struct Stops {
+    #[cfg(unix)]
+    signals: Option<(tokio::signal::unix::Signal, tokio::signal::unix::Signal)>,
+}
+
+impl Stops {
+    /// Listens from now on.
+    #[must_use]
+    pub fn listen() -> Stops {
+        #[cfg(unix)]
+        {
+            use rustix::process::Signal;
+            use tokio::signal::unix::{SignalKind, signal};
+            let listen = |kind: Signal| signal(SignalKind::from_raw(kind.as_raw())).ok();
+            Stops {
+                signals: listen(Signal::CONT).and_then(|cont| Some((listen(Signal::TSTP)?, cont))),
+            }
+        }
+        #[cfg(not(unix))]
+        Stops {}
+    }
+
+    /// Waits for the next Ctrl-Z.
+    pub async fn next(&mut self) {
+        #[cfg(unix)]
+        if let Some((stop, _)) = &mut self.signals
+            && stop.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Stops the program, and returns when it is continued.
+    async fn stop(&mut self) {
+        #[cfg(unix)]
+        if let Some((_, cont)) = &mut self.signals {
+            use rustix::process::{Signal, getpid, kill_process};
+            // Another thread may take the signal, so this one waits a moment for the end of the stop. Time passes meanwhile.
+            if kill_process(getpid(), Signal::STOP).is_ok() {
+                let _ = tokio::time::timeout(CONTINUED_WITHIN, cont.recv()).await;
+            }
+        }
     }
 }
 

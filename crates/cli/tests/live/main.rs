@@ -119,6 +119,23 @@ fn a_watch_that_is_ended_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn ctrl_z_gives_the_terminal_back_to_the_shell_until_the_program_is_continued() {
+    let hub = Hub::start(30);
+    let mut terminal = follow(&hub, 100, 40);
+    for _ in 0..2 {
+        terminal.wait_for("the picture", |screen| screen.contains("edge-00000"));
+        terminal.wait_for_alternate_screen(true);
+        terminal.stop();
+        terminal.wait_for_alternate_screen(false);
+        terminal.resume();
+        terminal.wait_for_alternate_screen(true);
+    }
+    terminal.wait_for("the picture", |screen| screen.contains("edge-00000"));
+    terminal.terminate();
+    assert_eq!(terminal.end().0, Some(130));
+}
+
+#[test]
 fn the_version_of_the_plugin_is_told_without_a_hub() {
     let mut version = Command::new(env!("CARGO_BIN_EXE_kubectl-mcu"));
     version

@@ -105,14 +105,47 @@ impl Terminal {
             .set_size(number(lines), number(columns));
         tcsetwinsize(&self.control, size(columns, lines)).unwrap();
         // The kernel tells only programs whose controlling terminal this is.
-        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
-        kill_process(pid, Signal::WINCH).unwrap();
+        self.signal(Signal::WINCH);
     }
 
     /// Asks the program to end, as `timeout` does.
     pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Presses Ctrl-Z, and waits until the program has stopped.
+    pub fn stop(&self) {
+        self.signal(Signal::TSTP);
+        let begun = std::time::Instant::now();
+        while !self.is_stopped() {
+            assert!(begun.elapsed() < LIMIT, "the program stops");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Continues the program, as `fg` does.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn is_stopped(&self) -> bool {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        text.rsplit_once(')').unwrap().1.trim_start().starts_with('T')
+    }
+
+    /// Waits until the alternate screen is shown, or is not.
+    pub fn wait_for_alternate_screen(&self, shown: bool) {
+        let (seen, changed) = &*self.seen;
+        let is = |seen: &Seen| seen.parser.screen().alternate_screen() == shown;
+        let (seen, _) = changed
+            .wait_timeout_while(seen.lock().unwrap(), LIMIT, |seen| !seen.ended && !is(seen))
+            .unwrap();
+        assert!(is(&seen) && seen.parser.screen().hide_cursor() == shown);
+    }
+
+    fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
-        kill_process(pid, Signal::TERM).unwrap();
+        kill_process(pid, signal).unwrap();
     }
 
     /// Number of frames so far.

@@ -251,16 +251,16 @@ fn a_page_that_is_no_list_is_refused() {
     assert_eq!(last.token(), None);
 }
 
-#[test]
-fn clusters_that_have_answered_that_they_would_not_take_the_update_do_not_start_and_all_others_count_as_ready()
- {
-    let mut asked = upgrade("spring", OLD, &["c1", "c2", "c3"]);
-    asked["spec"]["preflight"] = json!({"mode": "Require"});
-    let spec: api::ManagedClustersUpgradeSpec = serde_json::from_value(asked["spec"].clone()).unwrap();
+/// An upgrade of three clusters, of which the first two have been asked and offer this of the version.
+fn asked(mode: &str, label: bool, offers: &[(&str, &str)], rows: &Value) -> PlannerInput {
+    let names = ["c1", "c2", "c3"];
+    let mut object = upgrade("spring", OLD, &names);
+    object["spec"]["preflight"] = json!({"mode": mode});
+    let spec: api::ManagedClustersUpgradeSpec = serde_json::from_value(object["spec"].clone()).unwrap();
     let target = spec.cluster_version.unwrap();
     let probe =
         crate::works::probe::ProbeTemplate::new(&target, false, false, WorkFlags::default().spoke_rbac);
-    let answered = |cluster: &str, offer: &str| {
+    let works = offers.iter().zip(names).map(|((channel, offer), cluster)| {
         let mut work = json!({});
         let body: Value = serde_json::from_slice(&probe.body(cluster, "u-spring", "team/spring")).unwrap();
         work["metadata"] = body["metadata"].clone();
@@ -269,29 +269,105 @@ fn clusters_that_have_answered_that_they_would_not_take_the_update_do_not_start_
         let version = &mut work["status"]["resourceStatus"]["manifests"][0];
         version["conditions"][2]["message"] = json!(offer);
         version["statusFeedback"]["values"][0]["fieldValue"]["string"] = json!("4.14.9");
-        version["statusFeedback"]["values"][1]["fieldValue"]["string"] = json!("stable-4.14");
+        version["statusFeedback"]["values"][1]["fieldValue"]["string"] = json!(channel);
         work
-    };
-    let works = [
-        answered("c1", "offer/1"),
-        answered("c2", "offer/1\nlisted quay.io/r@sha256:a"),
-    ];
-    let clusters = [cluster("c1"), cluster("c2"), cluster("c3")];
+    });
+    let works: Vec<Value> = works.collect();
+    let clusters = names.map(|name| {
+        let mut cluster = cluster(name);
+        if label {
+            cluster["metadata"]["labels"] = json!({api::names::LABEL_AGENT_VERSION: "v1.2.1"});
+        }
+        cluster
+    });
     let given = Given::default()
         .with(ListKind::Clusters, &clusters)
-        .with(ListKind::Upgrades, &[asked])
+        .with(ListKind::Upgrades, &[object])
+        .with(ListKind::Reports, &[report("spring", "u-spring", rows)])
         .with(ListKind::Works, &works);
-    let input = given.snapshot().planner_input("u-spring").unwrap();
+    given.snapshot().planner_input("u-spring").unwrap()
+}
+
+const NOT_LISTED: (&str, &str) = ("stable-4.14", "offer/1");
+const LISTED: (&str, &str) = ("stable-4.14", "offer/1\nlisted quay.io/r@sha256:a");
+
+fn preflights(input: &PlannerInput) -> Vec<&Preflight> {
+    let clusters = input.fleet.clusters.iter();
+    clusters.map(|cluster| &cluster.preflight).collect()
+}
+
+#[test]
+fn with_mode_require_known_refusals_block_and_clusters_that_have_not_answered_are_counted() {
+    let input = asked("Require", true, &[NOT_LISTED, LISTED], &json!([]));
     assert!(input.policy.requires_preflight);
-    let answers: Vec<&Preflight> = input
-        .fleet
-        .clusters
-        .iter()
-        .map(|cluster| &cluster.preflight)
-        .collect();
     let blocked = Preflight::Blocked {
         reason: Reason::NotOffered,
         message: "The cluster does not offer 4.14.12 in channel \"stable-4.14\"".into(),
     };
-    assert_eq!(answers, [&blocked, &Preflight::Ready, &Preflight::Ready]);
+    assert_eq!(
+        preflights(&input),
+        [&blocked, &Preflight::Ready, &Preflight::Ready]
+    );
+    let answers = &input.answers;
+    assert_eq!(
+        (answers.not_asked, answers.not_known, answers.unknown_agents),
+        (1, 0, 0)
+    );
+    assert!(answers.required && answers.refusals.is_empty());
+}
+
+#[test]
+fn with_mode_require_a_cluster_of_another_channel_is_not_taken_for_ready() {
+    let input = asked(
+        "Require",
+        false,
+        &[("stable-4.13", "offer/1"), LISTED],
+        &json!([]),
+    );
+    let reason = |preflight: &Preflight| match preflight {
+        Preflight::Unknown { reason, .. } => Some(*reason),
+        _ => None,
+    };
+    let reasons: Vec<Option<Reason>> = preflights(&input).into_iter().map(reason).collect();
+    assert_eq!(reasons, [Some(Reason::ChannelDiffers), None, None]);
+    assert_eq!((input.answers.assumed(), input.answers.unknown_agents), (1, 1));
+}
+
+#[test]
+fn with_mode_report_clusters_that_would_refuse_start_and_are_told() {
+    let input = asked("Report", true, &[NOT_LISTED, NOT_LISTED], &json!([]));
+    assert_eq!(preflights(&input), [&Preflight::Ready; 3]);
+    let refusals = &input.answers.refusals;
+    let names: Vec<&str> = refusals.keys().map(|name| &**name).collect();
+    assert_eq!(names, ["c1", "c2"]);
+    assert_eq!(refusals["c1"].reason, Reason::NotOffered);
+    assert_eq!(input.answers.not_asked, 1);
+}
+
+#[test]
+fn without_a_preflight_nobody_is_counted() {
+    let input = asked("Off", true, &[], &json!([]));
+    assert_eq!(preflights(&input), [&Preflight::Ready; 3]);
+    assert_eq!(input.answers, Answers::default());
+}
+
+#[test]
+fn a_row_tells_that_the_controller_does_not_ask_agents_that_it_does_not_know() {
+    let row = json!({"cluster": "c3", "phase": "Blocked", "reason": "PreflightUnsupported", "since": OLD,
+        "revision": "r1"});
+    let input = asked("Require", false, &[LISTED], &json!([row]));
+    let reasons: Vec<bool> = preflights(&input)
+        .into_iter()
+        .map(|preflight| {
+            matches!(
+                preflight,
+                Preflight::Blocked {
+                    reason: Reason::PreflightUnsupported,
+                    ..
+                }
+            )
+        })
+        .collect();
+    assert_eq!(reasons, [false, true, true]);
+    assert_eq!(input.answers.assumed(), 0);
 }

@@ -44,3 +44,25 @@ fn an_unknown_name_gets_a_note_with_the_nearest_one() {
         "Note: no cluster of the upgrade reports a gate with this name.\n"
     );
 }
+
+#[test]
+fn the_text_of_one_cluster_does_not_hide_that_of_the_others() {
+    let gate = |text: &str| {
+        let gate = clusterversion::preflight::Gate {
+            key: "ack-4.19-a".to_owned(),
+            text: text.to_owned(),
+        };
+        Facts {
+            gates: Ok(vec![gate]),
+            ..Facts::missing(&Missing::Pending)
+        }
+    };
+    let mut known = Answers::from([("edge-0".to_owned(), gate("Nothing to do."))]);
+    for cluster in ["edge-1", "edge-2", "edge-3"] {
+        known.insert(cluster.to_owned(), gate("APIs are removed."));
+    }
+    assert_eq!(
+        about(Consent::Gate, "ack-4.19-a", &known, &[]),
+        "ack-4.19-a (4 clusters, such as edge-1):\n  APIs are removed.\nWarning: the texts differ. 3 of 4 clusters show this text.\n  edge-0 shows another one: Nothing to do.\n"
+    );
+}

@@ -189,7 +189,7 @@ function showProgress() {
   const { estimate, preflight } = upgrade;
   if (estimate) facts.push(["Expected end", `${until(estimate.p50)}, in 9 of 10 cases ${until(estimate.p90)}`]);
   if (preflight) {
-    const answers = ["ready", "blocked", "unknown"].map((answer) => `${number(preflight[answer])} ${answer}`);
+    const answers = ["ready", "blocked", "unknown", "unsupported"].map((answer) => `${number(preflight[answer])} ${answer}`);
     facts.push(["Preflight", answers.join(", ")]);
   }
   replace(byId("facts"), JSON.stringify(facts), () =>

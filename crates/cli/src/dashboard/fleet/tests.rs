@@ -94,3 +94,30 @@ fn failed_clusters_and_degraded_pre_actions_can_be_retried() {
     ];
     assert_eq!(listed(&[("r-1", &rows)]).retryable(), 2);
 }
+
+#[test]
+fn rows_that_cannot_be_read_are_counted_until_they_are_gone() {
+    let nameless = json!({"phase": "Pending"});
+    let unknown_phase = json!({"cluster": "b", "phase": 7});
+    let mut fleet = listed(&[(
+        "r-1",
+        &[row("a", "Pending", ""), nameless.clone(), unknown_phase.clone()],
+    )]);
+    assert_eq!(names(&fleet.since(0)), ["a", "b"]);
+    assert!(
+        fleet.trouble().starts_with("2 report rows cannot be read."),
+        "{}",
+        fleet.trouble()
+    );
+    // A row that has not changed still counts.
+    fleet.apply("r-1", texts(&[row("a", "Pending", ""), unknown_phase]));
+    assert!(
+        fleet.trouble().starts_with("1 report row cannot be read."),
+        "{}",
+        fleet.trouble()
+    );
+    fleet.apply("r-2", texts(&[nameless]));
+    fleet.remove("r-2");
+    fleet.apply("r-1", texts(&[row("a", "Pending", "")]));
+    assert_eq!(fleet.trouble(), "");
+}

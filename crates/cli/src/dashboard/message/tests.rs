@@ -50,7 +50,10 @@ fn the_page_gets_the_expected_end_in_seconds_and_what_clusters_said() {
     status.preflight = serde_json::from_value(json!({"ready": 4, "blocked": 2, "unknown": 1})).unwrap();
     let told = super::upgrade(&upgrade);
     assert_eq!(told["estimate"], json!({"p50": 60, "p90": 120, "basis": "Usual"}));
-    assert_eq!(told["preflight"], json!({"ready": 4, "blocked": 2, "unknown": 1}));
+    assert_eq!(
+        told["preflight"],
+        json!({"ready": 4, "blocked": 2, "unknown": 1, "unsupported": 0})
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use chrono::TimeDelta;
+use resolve::snapshot::{Answers, KnownRefusal};
 use rollout::Reason;
 use rollout::forecast::Run;
 use rollout::testing::{at, fleet, policy};
@@ -32,4 +33,36 @@ fn the_hash_changes_with_what_would_be_done_and_not_with_the_time() {
     let (mut policy, fleet, played) = played(0, 60, Reason::NotOpenShift);
     policy.revision = "r2".into();
     assert_ne!(first, hash(&policy, &fleet, &played));
+}
+
+#[test]
+fn clusters_that_would_refuse_the_update_themselves_fail_with_their_own_cause_and_the_upgrade_stalls() {
+    let mut answers = Answers::default();
+    for (cluster, reason) in [("a", Reason::NotOffered), ("b", Reason::RiskNotAccepted)] {
+        let refusal = KnownRefusal {
+            reason,
+            message: "It says so".into(),
+        };
+        answers.refusals.insert(cluster.into(), refusal);
+    }
+    let policy = policy().max_concurrency(3).build();
+    let fleet = fleet().cluster("a").cluster("b").cluster("c").build();
+    let run = |name: &str, step: Step| {
+        assumed::refused(&answers, name, step).unwrap_or(Run {
+            takes: Some(TimeDelta::minutes(60)),
+            fails: false,
+        })
+    };
+    let mut played = forecast(at(0), &policy, fleet, Options::for_fleet(3), &run).unwrap();
+    assumed::explain(&mut played.clusters, &answers);
+    assert_eq!(story::verdict(&played), Verdict::Stalls);
+    let counts = story::counts(&played.clusters);
+    assert_eq!((counts.complete, counts.failed), (1, 2));
+    let causes = story::causes(("upgrades", "spring"), &played.clusters);
+    let found: Vec<(&str, &str)> = causes
+        .iter()
+        .map(|cause| (&*cause.reason, &*cause.message))
+        .collect();
+    let message = "The cluster itself would refuse the update: It says so";
+    assert_eq!(found, [("NotOffered", message), ("RiskNotAccepted", message)]);
 }

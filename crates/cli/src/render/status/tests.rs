@@ -136,3 +136,52 @@ fn an_estimate_is_shown_with_what_it_is_known_from() {
     assert_eq!(of(12), format!("{times} (basis: Upgrade, 12 samples)"));
     assert_eq!(of(0), format!("{times} (basis: Upgrade)"));
 }
+
+/// A running upgrade with these fields in its status.
+fn with_status(fields: &serde_json::Value) -> Upgrade {
+    let mut object = running().object;
+    for (key, value) in fields.as_object().unwrap() {
+        object["status"][key] = value.clone();
+    }
+    Upgrade::read(object)
+}
+
+#[test]
+fn the_numbers_of_a_line_add_up_to_the_total() {
+    let upgrade = with_status(&serde_json::json!({
+        "clustersSummery": {"total": 12, "initialized": 2, "partialUpgrade": 0, "complete": 2, "failed": 0, "pending": 10},
+        "canaryClustersSummery": null, "inFlight": 3, "effectiveMaxConcurrency": 3,
+        "phases": {"Complete": 2, "PreAction": 3, "Pending": 6, "Blocked": 1},
+    }));
+    assert_eq!(
+        line(&upgrade),
+        "Upgrading  2/12 complete  in flight 3/3  failed 0  pending 7"
+    );
+    let upgrade = with_status(&serde_json::json!({
+        "clustersSummery": {"total": 12, "initialized": 6, "partialUpgrade": 1, "complete": 2, "failed": 1, "pending": 5},
+        "canaryClustersSummery": null, "inFlight": 2, "effectiveMaxConcurrency": 3,
+        "phases": {"Complete": 2, "Workers": 1, "Partial": 1, "Soaking": 1, "PostAction": 1, "Failed": 1,
+            "PreActionDegraded": 1, "Pending": 3, "Newer": 1},
+    }));
+    assert_eq!(
+        line(&upgrade),
+        "Upgrading  2/12 complete  in flight 2/3  finishing 2  failed 1  degraded 1  pending 4"
+    );
+}
+
+#[test]
+fn clusters_that_would_refuse_the_update_are_told_with_the_command_that_says_why() {
+    let blocked = |blocked: i64| {
+        let mut upgrade = with_status(&serde_json::json!({
+            "preflight": {"ready": 1, "blocked": blocked, "unknown": 0},
+        }));
+        upgrade.paused = true;
+        advice(&upgrade, Paint::Never)
+    };
+    assert!(!blocked(0).contains("preflight"));
+    let text = blocked(2);
+    assert!(
+        text.contains("  2 clusters would refuse the update: kubectl mcu preflight spring -n upgrades\n"),
+        "{text}"
+    );
+}

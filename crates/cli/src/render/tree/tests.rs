@@ -90,7 +90,7 @@ fn without_rows_the_status_tells_the_causes() {
     let picture = Picture {
         upgrade: &stalled,
         rows: None,
-        trouble: "managedclustersupgradereports is forbidden",
+        trouble: "managedclustersupgradereports is forbidden; retrying",
     };
     insta::assert_snapshot!(render(picture, 40, now(), Paint::Never));
 }

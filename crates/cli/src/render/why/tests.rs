@@ -66,3 +66,14 @@ fn machines_get_every_key_for_every_cluster() {
     };
     assert_eq!(keys("edge-02"), keys("edge-20"));
 }
+
+#[test]
+fn a_cluster_that_waits_points_to_what_clusters_say_to_the_update() {
+    let mut object = running().object;
+    object["status"]["preflight"] = serde_json::json!({"ready": 0, "blocked": 2, "unknown": 0});
+    let upgrade = Upgrade::read(object);
+    let step = |cluster: &str| next_step(&upgrade, rows().of(cluster).unwrap());
+    let told = "2 clusters would refuse the update: kubectl mcu preflight spring -n upgrades";
+    assert!(step("edge-20").ends_with(told), "{}", step("edge-20"));
+    assert!(!step("edge-17").contains(told), "a failed cluster has been asked");
+}

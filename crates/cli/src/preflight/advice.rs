@@ -1,0 +1,53 @@
+//! What to do about a cause. The names of risks and gates are texts of clusters, so a command has one only if it is a plain word:
+//! whoever copies the command into a shell must not run what a cluster has written.
+
+use api::report::Phase;
+
+use super::causes::Cause;
+use crate::remedy::{self, Names};
+
+/// What to do about a cause of a cluster.
+pub fn what_to_do(cause: &Cause, names: Names<'_>) -> String {
+    let (namespace, upgrade, name) = (names.namespace, names.name, cause.name.as_str());
+    match cause.reason.as_str() {
+        "RiskNotAccepted" | "RiskUnknown" if is_plain_risk(name) => {
+            format!(
+                "If the risk is acceptable: kubectl mcu accept {upgrade} {name} -n {namespace} --reason '...'"
+            )
+        }
+        "RiskNotAccepted" | "RiskUnknown" if !name.is_empty() => {
+            "The name of this risk is unusual, so no command is shown for it. Find out on the cluster where it comes from (oc adm upgrade --include-not-recommended) before you accept it.".to_owned()
+        }
+        "AdminAckRequired" if is_ack_key(name) => {
+            format!(
+                "When the clusters are prepared: kubectl mcu ack {upgrade} {name} -n {namespace} --reason '...'"
+            )
+        }
+        "AdminAckRequired" if !name.is_empty() => {
+            "This is no key that a release gives to a gate, so no command is shown for it. Examine ConfigMap admin-gates in namespace openshift-config-managed of the cluster: somebody may have added the key.".to_owned()
+        }
+        reason => remedy::for_cluster(reason, Phase::Blocked, names),
+    }
+}
+
+/// True for a name such as `OVNIPsecConnectivity`, as the update graphs of OpenShift have them.
+fn is_plain_risk(name: &str) -> bool {
+    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    name.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && name.bytes().all(in_name)
+}
+
+/// True for `ack-MAJOR.MINOR-NAME`, which is what `spec.clusterVersion.adminAcks` takes.
+fn is_ack_key(key: &str) -> bool {
+    let Some((release, name)) = key.strip_prefix("ack-").and_then(|rest| rest.split_once('-')) else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_release = release
+        .split_once('.')
+        .is_some_and(|(major, minor)| is_number(major) && is_number(minor));
+    is_release && !name.is_empty() && name.bytes().all(in_key)
+}
+
+#[cfg(test)]
+mod tests;

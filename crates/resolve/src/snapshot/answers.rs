@@ -1,0 +1,93 @@
+//! What a plan makes of the answers that clusters have given before their start.
+//!
+//! A cluster that has not answered may still answer before its turn comes, so a plan assumes that it takes the update, and counts it.
+//! What a cluster has answered is not assumed away: with mode Require it keeps the cluster from starting, and with mode Report the
+//! cluster starts and refuses the update itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::report::Phase;
+use rollout::{Cluster, Eligibility, Preflight, Reason, Selection};
+
+/// What the clusters that have not started have answered, as far as a plan must tell of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// Whether only clusters start that would take the update (mode Require).
+    pub required: bool,
+    /// Clusters that have not been asked yet. The plan assumes that they take the update.
+    pub not_asked: usize,
+    /// Clusters that have been asked, and of which it is not known whether they take the update. The plan assumes that they do.
+    pub not_known: usize,
+    /// Clusters among those that have not been asked of which the hub does not say that their work agents can be asked.
+    pub unknown_agents: usize,
+    /// Clusters that start although they would refuse the update, by name. Only with mode Report.
+    pub refusals: BTreeMap<Arc<str>, KnownRefusal>,
+    /// Clusters that would take the update, and have told something that speaks against it. Only with mode Report.
+    pub warned: usize,
+}
+
+/// Why a cluster would refuse the update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownRefusal {
+    /// The cause.
+    pub reason: Reason,
+    /// What the cluster says.
+    pub message: Arc<str>,
+}
+
+impl Answers {
+    /// Clusters of which a plan only assumes that they take the update.
+    #[must_use]
+    pub const fn assumed(&self) -> usize {
+        self.not_asked + self.not_known
+    }
+
+    /// Counts the answer of a cluster that has not started, and returns what the plan takes it for.
+    pub(super) fn take(&mut self, cluster: &Arc<str>, answer: Preflight, can_be_asked: bool) -> Preflight {
+        match answer {
+            Preflight::Ready | Preflight::Stale => {}
+            Preflight::NotAsked => {
+                self.not_asked += 1;
+                self.unknown_agents += usize::from(!can_be_asked);
+            }
+            Preflight::Unknown {
+                reason: Reason::PreflightPending,
+                ..
+            } => self.not_known += 1,
+            Preflight::Unknown { .. } | Preflight::Blocked { .. } if self.required => return answer,
+            Preflight::Blocked { reason, message } if is_refusal(reason) => {
+                let refusal = KnownRefusal { reason, message };
+                self.refusals.insert(Arc::clone(cluster), refusal);
+            }
+            Preflight::Unknown { .. }
+            | Preflight::Blocked {
+                reason: Reason::PreflightUnsupported | Reason::PreflightForbidden | Reason::PreflightUnknown,
+                ..
+            } => self.not_known += 1,
+            Preflight::Blocked { .. } => self.warned += 1,
+        }
+        Preflight::Ready
+    }
+}
+
+/// True when the cluster itself refuses an update for this reason. An update that runs, an operator that fails and worker pools that
+/// cannot follow do not make it refuse one.
+const fn is_refusal(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NotOffered
+            | Reason::RiskNotAccepted
+            | Reason::AdminAckRequired
+            | Reason::NotUpgradeable
+            | Reason::NewerThanTarget
+    )
+}
+
+/// True when a cluster has not started and is asked before it does.
+pub(super) fn is_asked(cluster: &Cluster) -> bool {
+    let phase = cluster.record.as_ref().map(|record| record.phase);
+    let waits = phase.is_none_or(|phase| matches!(phase, Phase::Pending | Phase::Blocked));
+    let is_barred = matches!(cluster.eligibility, Eligibility::Blocked { .. });
+    waits && !is_barred && cluster.selection == Selection::In && !cluster.gone
+}
