@@ -121,9 +121,10 @@ const BEFORE: &[(&str, &str, &str)] = &[
 ];
 
 /// Commands that a sentence only names. Their help must exist.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "cargo xtask",
     "helm install",
+    "helm rollback",
     "helm upgrade",
     "kubectl apply",
     "kubectl apply --server-side",

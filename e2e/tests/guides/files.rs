@@ -71,6 +71,7 @@ pub fn fill(directory: &Path, kubeconfig: &Path) -> Result<()> {
         ("winter.yaml", winter.as_str()),
         ("b.yaml", NEXT),
         ("work.yaml", WORK),
+        ("ca.pem", "-----BEGIN CERTIFICATE-----\n"),
         ("overlays/prod/spring.yaml", spring),
         ("overlays/prod/kustomization.yaml", OVERLAY),
         ("my-hub/kustomization.yaml", install.yaml("newName:")?),

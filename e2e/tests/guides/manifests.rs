@@ -81,6 +81,9 @@ fn of_settings(directory: &Path, line: usize, settings: &Value) -> Result<Vec<St
             "update-service serve --listen 127.0.0.1:0 --config {file} --releases releases.json.gz --graph-data graph-data/"
         );
         (format!("timeout --preserve-status -s INT 3 {serve}"), SUCCESS)
+    } else if settings["extraArgs"].is_array() {
+        std::fs::write(directory.join("update-graph.yaml"), settings.to_string())?;
+        (format!("helm template mcu deploy/chart -f {file}"), SUCCESS)
     } else if settings["platform"].is_object() {
         let rehearse = format!("kubectl mcu rehearse -f winter.yaml --durations {file}");
         (rehearse, &[0, 3])
