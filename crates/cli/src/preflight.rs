@@ -82,6 +82,8 @@ pub struct Overview {
     pub blocked: i64,
     /// Of how many that is not known.
     pub unknown: i64,
+    /// How many cannot be asked.
+    pub unsupported: i64,
     /// Clusters that have not answered at all; the largest group first. Empty if the answers cannot be read.
     pub unanswered: Vec<Unanswered>,
     /// The causes; the largest group first.
@@ -146,6 +148,7 @@ pub fn overview(
         ready: summary.ready,
         blocked: summary.blocked,
         unknown: summary.unknown,
+        unsupported: summary.unsupported,
         unanswered,
         groups,
         left_out,

@@ -29,8 +29,8 @@ pub fn render(overview: &Overview, output: Option<Output>, paint: Paint) -> Stri
 
 fn text(overview: &Overview, paint: Paint) -> String {
     let mut text = format!(
-        "{} ready, {} blocked, {} unknown\n",
-        overview.ready, overview.blocked, overview.unknown
+        "{} ready, {} blocked, {} unknown, {} cannot be asked\n",
+        overview.ready, overview.blocked, overview.unknown, overview.unsupported
     );
     text.push_str(&unanswered(overview));
     if overview.groups.is_empty() {
@@ -135,6 +135,7 @@ mod tests {
             ready: 1,
             blocked: 3,
             unknown: 2,
+            unsupported: 0,
             unanswered: vec![Unanswered {
                 reason: "Conflict".to_owned(),
                 clusters: 2,

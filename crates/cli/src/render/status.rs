@@ -220,12 +220,16 @@ fn eta(estimate: &UpgradeEstimate) -> String {
 
 /// What the clusters that have not started say to the update.
 pub(super) fn answers(counts: PreflightSummary, paint: Paint) -> String {
-    format!(
+    let mut text = format!(
         "{} ready, {} blocked, {} unknown",
         counts.ready,
         alarming(counts.blocked, paint),
         counts.unknown
-    )
+    );
+    if counts.unsupported > 0 {
+        text = format!("{text}, {} cannot be asked", alarming(counts.unsupported, paint));
+    }
+    text
 }
 
 fn canary_counts(counts: ClustersSummary, paint: Paint) -> String {
