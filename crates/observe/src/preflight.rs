@@ -148,7 +148,8 @@ impl Preflights {
             return Preflight::NotAsked;
         };
         let judged = self.verdicts.get(cluster);
-        if !self.can_be_asked(cluster, index) && !judged.is_some_and(Judged::is_answered) {
+        let says_enough = judged.is_some_and(|judged| judged.is_answered() && !judged.is_stale(now));
+        if !self.can_be_asked(cluster, index) && !says_enough {
             return Preflight::Blocked {
                 reason: Reason::PreflightUnsupported,
                 message: Arc::from(unsupported()),
@@ -245,7 +246,7 @@ impl Preflights {
         self.asked_again.retain(|name, _| is_in_fleet(name));
         let mut writes = self.deletions(fleet, policy, asker, index, now);
         writes.extend(self.leftovers(fleet, policy, asker, index, now));
-        writes.extend(self.ask_again(&plan.ask_again, now));
+        writes.extend(self.ask_again(&plan.ask_again, index, now));
         let mut wake = earliest(self.next_change(now), self.next_workers(asker.uid, index, now));
         self.note_barred(fleet, policy, asker, index, now);
         if !policy.deleting {

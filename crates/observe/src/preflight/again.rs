@@ -10,6 +10,7 @@ use clusterversion::preflight::{Request, Verdict};
 use rollout::Preflight;
 
 use super::{Judged, Preflights, ProbeWrite};
+use crate::index::Index;
 
 /// How long answers are good for a request by image.
 const FRESH_FOR: TimeDelta = TimeDelta::minutes(5);
@@ -54,11 +55,17 @@ impl Preflights {
         ends.filter(|end| *end > now).min()
     }
 
-    /// Deletes the probes of these clusters, so that each is asked again.
-    pub(super) fn ask_again(&mut self, clusters: &[Arc<str>], now: DateTime<Utc>) -> Vec<ProbeWrite> {
+    /// Deletes the probes of these clusters, so that each is asked again. One that may not be asked any more keeps its probe.
+    pub(super) fn ask_again(
+        &mut self,
+        clusters: &[Arc<str>],
+        index: &Index,
+        now: DateTime<Utc>,
+    ) -> Vec<ProbeWrite> {
         let mut writes = Vec::new();
         for name in clusters {
             let judged = self.verdicts.get(name).filter(|judged| judged.is_stale(now));
+            let judged = judged.filter(|_| self.can_be_asked(name, index));
             let Some(uid) = judged.map(|judged| Arc::clone(&judged.probe.uid)) else {
                 continue;
             };

@@ -503,8 +503,11 @@ impl Facts {
         let is_told = row.is_some_and(|row| row.is_under_way() && !row.is_newer);
         let is_known = is_told && upgrade.flights.contains_key(&work.cluster);
         if !is_known {
+            // An edit may have given the row another attempt than the work still has.
+            let told = row.filter(|_| is_told);
+            let told = told.map(|row| (row.revision.clone(), row.retry.clone()));
+            let attempt = told.unwrap_or_else(|| (work.revision.clone(), work.retry.clone()));
             upgrade.release(&work.cluster);
-            let attempt = (work.revision.clone(), work.retry.clone());
             upgrade.doubtful.insert(work.cluster.clone(), attempt);
         }
     }

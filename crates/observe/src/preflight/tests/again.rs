@@ -114,3 +114,14 @@ fn an_agent_may_take_longer_to_answer_than_answers_are_good_for() {
     assert_eq!(world.says("a", 699), Preflight::Ready);
     assert_eq!(world.says("a", 700), Preflight::Stale);
 }
+
+#[test]
+fn a_probe_stays_when_its_cluster_may_not_be_asked_again() {
+    let mut world = accepted();
+    world.tells_at("p1", 0);
+    world.asker.agents_can_read = false;
+    world.plan.ask_again = vec![Arc::from("a")];
+    assert_eq!(world.due(400), Vec::<String>::new());
+    let keeps_no_place = Some((true, Reason::PreflightUnsupported));
+    assert_eq!(world.reason("a", 400), keeps_no_place);
+}

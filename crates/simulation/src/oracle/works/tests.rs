@@ -434,3 +434,17 @@ fn a_cluster_whose_end_was_taken_back_before_a_row_told_of_it_has_kept_its_slot(
     let told = [(5, "Partial"), (15, "Soaking"), (60, "Initialized")];
     assert_eq!(garbled(Some(20), &told), [Rule::Concurrency]);
 }
+
+/// Its update had ended and no row told so yet, when somebody deleted the work, which was of the attempt before the edit.
+#[test]
+fn a_cluster_whose_finished_work_somebody_deleted_may_go_on_with_the_attempt_of_its_row() {
+    let mut facts = under_way(Step::Platform);
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.release("c1");
+    let row = upgrade.records.get_mut("c1").unwrap().before.last_mut().unwrap();
+    "Partial".clone_into(&mut row.phase);
+    facts.lost(&work(Step::Platform, "r1"));
+    let upgrade = &facts.upgrades["u"];
+    assert!(upgrade.is_doubtful("c1", "r2", ""));
+    assert!(!upgrade.is_doubtful("c1", "r1", ""));
+}
