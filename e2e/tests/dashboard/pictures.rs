@@ -10,7 +10,8 @@ use crate::page::open;
 
 #[tokio::test]
 async fn the_page_is_shown_in_both_themes() {
-    let running = Running::start(2_000, true).await.unwrap();
+    // As the documented command shows it.
+    let running = Running::start(2_000, false).await.unwrap();
     let Some(browser) = open(&running).await.unwrap() else {
         return;
     };
