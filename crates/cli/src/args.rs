@@ -10,7 +10,7 @@ mod output;
 mod upgrades;
 mod values;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 pub use self::completion::{CompleteArgs, CompletionArgs, Shell};
 pub use self::connection::ConnectionArgs;
@@ -29,7 +29,7 @@ pub use self::upgrades::{
     AcceptArgs, AckArgs, CheckArgs, ClusterArgs, ClustersArgs, ConsentArgs, HistoryArgs, NameArgs, RetryArgs,
     StatusArgs, VersionArgs, WhyArgs,
 };
-use self::values::{namespace, switch};
+use self::values::{Switch as _, namespace};
 
 /// Shows and controls the upgrades of OpenShift fleets.
 #[derive(Clone, Debug, Parser)]
@@ -51,36 +51,13 @@ pub struct Common {
     #[arg(short, long, global = true, value_name = "NAMESPACE", value_parser = namespace)]
     pub namespace: Option<String>,
     /// Use all namespaces, also where --namespace names one. This works only when upgrades are listed.
-    #[arg(
-        short = 'A',
-        long,
-        global = true,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set,
-        value_parser = switch,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true
-    )]
+    #[arg(short = 'A', long, global = true, switch())]
     pub all_namespaces: bool,
     /// Output format. jsonpath=TEMPLATE and custom-columns=SPEC are read as kubectl reads them; csv is for export.
     #[arg(short, long, global = true, value_name = "FORMAT", value_parser = self::output::Formats)]
     pub output: Option<Output>,
     /// Print tables without the line of headers.
-    #[arg(
-        long,
-        global = true,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set,
-        value_parser = switch,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true
-    )]
+    #[arg(long, global = true, switch())]
     pub no_headers: bool,
     /// How to reach the hub or the cluster.
     #[command(flatten)]

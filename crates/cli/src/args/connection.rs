@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use chrono::TimeDelta;
-use clap::{ArgAction, Args};
+use clap::Args;
 
-use super::values::{request_timeout, switch};
+use super::values::{Switch as _, request_timeout};
 
 /// How to reach the hub or the cluster.
 #[derive(Clone, Debug, Default, Args)]
@@ -51,18 +51,7 @@ pub struct ConnectionArgs {
     #[arg(long, global = true, value_name = "NAME")]
     pub tls_server_name: Option<String>,
     /// Accept any certificate of the API server. The connection is then insecure.
-    #[arg(
-        long,
-        global = true,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set,
-        value_parser = switch,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true
-    )]
+    #[arg(long, global = true, switch())]
     pub insecure_skip_tls_verify: bool,
     /// User to impersonate.
     #[arg(long = "as", global = true, value_name = "USER")]

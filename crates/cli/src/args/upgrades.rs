@@ -2,9 +2,9 @@
 
 use api::report::Phase;
 use chrono::TimeDelta;
-use clap::{ArgAction, Args};
+use clap::Args;
 
-use super::values::{duration, object_name, phases, switch};
+use super::values::{Switch as _, duration, object_name, phases};
 
 /// Names an upgrade.
 #[derive(Clone, Debug, Args)]
@@ -21,19 +21,7 @@ pub struct StatusArgs {
     #[arg(value_parser = object_name)]
     pub name: Option<String>,
     /// Follow the upgrade until it is Ready or Stalled. A terminal is redrawn; any other output gets one line per change.
-    #[arg(
-        short,
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set,
-        value_parser = switch,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true,
-        requires = "name"
-    )]
+    #[arg(short, long, switch(), requires = "name")]
     pub watch: bool,
     /// Time limit for following the upgrade, such as 90m or 6h. 0 means no limit.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, requires = "watch")]
@@ -59,19 +47,7 @@ pub struct ClustersArgs {
     #[arg(long, value_name = "JSONPATH", value_parser = crate::template::Path::read)]
     pub sort_by: Option<crate::template::Path>,
     /// After the table, print each row that changes, until you press Ctrl-C.
-    #[arg(
-        short,
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set,
-        value_parser = switch,
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true,
-        conflicts_with = "sort_by"
-    )]
+    #[arg(short, long, switch(), conflicts_with = "sort_by")]
     pub watch: bool,
 }
 

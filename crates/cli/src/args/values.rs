@@ -3,6 +3,7 @@
 use api::report::Phase;
 use chrono::TimeDelta;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgAction};
 
 pub(super) fn phases() -> impl TypedValueParser<Value = Phase> {
     let names = Phase::ALL.map(|phase| PossibleValue::new(phase.as_str()));
@@ -35,8 +36,27 @@ pub(super) fn duration_text(text: &str) -> Result<String, String> {
     duration(text).map(|_| text.to_owned())
 }
 
+/// An argument that is a switch, as kubectl has them: given alone it is on, and a value may follow an equals sign.
+pub(super) trait Switch {
+    /// Makes the argument a switch that is off by default.
+    fn switch(self) -> Self;
+}
+
+impl Switch for Arg {
+    fn switch(self) -> Self {
+        self.value_name("BOOL")
+            .num_args(0..=1)
+            .require_equals(true)
+            .action(ArgAction::Set)
+            .value_parser(truth)
+            .default_value("false")
+            .default_missing_value("true")
+            .hide_default_value(true)
+    }
+}
+
 /// The value of a switch, in the words that kubectl takes.
-pub(super) fn switch(text: &str) -> Result<bool, String> {
+fn truth(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

