@@ -161,8 +161,8 @@ impl Preflights {
         if let Some(judged) = judged {
             return judged.preflight(question, now);
         }
-        let is_ours = |probe: &ProbeView| *probe.upgrade == *upgrade && probe.owner == self.key;
-        let other = index.probe(cluster).filter(|probe| !is_ours(probe));
+        let other = index.probe(cluster);
+        let other = other.filter(|probe| !probe.is_of(upgrade, &self.key));
         let text = match (other, self.failures.get(cluster)) {
             (Some(probe), _) if probe.owner.is_empty() || *probe.upgrade == *upgrade => {
                 "A ManifestWork that no upgrade manages has the name of the preflight's. Delete it."

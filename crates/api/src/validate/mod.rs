@@ -20,6 +20,7 @@ use crate::mcu::{ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, Upgrade
 use crate::names::MAX_MCU_NAME;
 use grammar::is_lower_case;
 use preflight::check_preflight;
+pub use preflight::is_ack_key;
 use selection::{check_placements, check_selector};
 
 pub use grammar::is_subdomain;

@@ -112,7 +112,8 @@ fn check_acks(target: &ClusterVersionSpec, found: &mut Vec<SpecViolation>) {
 }
 
 /// True for `ack-MAJOR.MINOR-NAME`, in the characters of keys of a `ConfigMap`.
-fn is_ack_key(key: &str) -> bool {
+#[must_use]
+pub fn is_ack_key(key: &str) -> bool {
     let Some((release, name)) = key.strip_prefix("ack-").and_then(|rest| rest.split_once('-')) else {
         return false;
     };

@@ -2,6 +2,7 @@
 //! whoever copies the command into a shell must not run what a cluster has written.
 
 use api::report::Phase;
+use api::validate::is_ack_key;
 
 use super::causes::Cause;
 use crate::remedy::{self, Names};
@@ -34,19 +35,6 @@ pub fn what_to_do(cause: &Cause, names: Names<'_>) -> String {
 fn is_plain_risk(name: &str) -> bool {
     let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     name.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && name.bytes().all(in_name)
-}
-
-/// True for `ack-MAJOR.MINOR-NAME`, which is what `spec.clusterVersion.adminAcks` takes.
-fn is_ack_key(key: &str) -> bool {
-    let Some((release, name)) = key.strip_prefix("ack-").and_then(|rest| rest.split_once('-')) else {
-        return false;
-    };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let is_release = release
-        .split_once('.')
-        .is_some_and(|(major, minor)| is_number(major) && is_number(minor));
-    is_release && !name.is_empty() && name.bytes().all(in_key)
 }
 
 #[cfg(test)]

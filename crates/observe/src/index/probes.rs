@@ -33,6 +33,12 @@ pub struct ProbeView {
 }
 
 impl ProbeView {
+    /// True for a probe of the upgrade with this UID and `namespace/name`.
+    #[must_use]
+    pub fn is_of(&self, upgrade: &str, owner: &str) -> bool {
+        *self.upgrade == *upgrade && *self.owner == *owner
+    }
+
     fn new(object: &ManifestWork, pool: &mut Pool) -> Option<Self> {
         let meta = &object.metadata;
         let note = |key: &str| {

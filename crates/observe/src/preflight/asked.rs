@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Policy, Selection};
 
 use super::{Asker, Preflights, ProbeWrite};
-use crate::index::{Index, ProbeView};
+use crate::index::Index;
 
 impl Preflights {
     /// Notes which clusters are to be asked and cannot be, because the write fails or something else has the name of the probe, and whether
@@ -26,8 +26,7 @@ impl Preflights {
         for cluster in fleet.clusters.iter().filter(|_| !policy.deleting) {
             let name = &cluster.name;
             let probe = index.probe(name);
-            let is_ours = |probe: &Arc<ProbeView>| *probe.upgrade == *asker.uid && *probe.owner == *asker.key;
-            let is_anothers = probe.is_some_and(|probe| !is_ours(probe));
+            let is_anothers = probe.is_some_and(|probe| !probe.is_of(asker.uid, asker.key));
             let fails = probe.is_none() && self.failures.contains_key(name);
             if (is_anothers || fails) && self.questions.due(cluster, policy).is_some() {
                 self.waits_for_another |= is_anothers;

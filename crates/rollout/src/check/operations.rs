@@ -218,10 +218,10 @@ impl Checker<'_> {
             self.check_may_start(cluster, state, step);
         } else {
             self.check_first_request(cluster, step);
-        }
-        if !is_start(operation, state) && clock.is_some_and(|clock| clock != started) {
-            let text = format!("{step:?} has a clock that starts at {started} instead of {clock:?}");
-            self.report(ViolationKind::ClockReset, Some(cluster), text);
+            if clock.is_some_and(|clock| clock != started) {
+                let text = format!("{step:?} has a clock that starts at {started} instead of {clock:?}");
+                self.report(ViolationKind::ClockReset, Some(cluster), text);
+            }
         }
     }
 
