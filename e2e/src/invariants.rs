@@ -160,9 +160,10 @@ fn check_conditions(now: &Seen, rule: &mut impl FnMut(bool, &str)) {
         now.is("InProgress") == (counts.partial_upgrade > 0),
         "InProgress <=> partialUpgrade > 0",
     );
+    let skipped = now.status.phases.get("Skipped").copied().unwrap_or_default();
     rule(
-        !now.is("Complete") || (counts.total > 0 && counts.complete == counts.total),
-        "Complete => all clusters are complete",
+        !now.is("Complete") || (counts.total > 0 && counts.complete + skipped == counts.total),
+        "Complete => all clusters are complete or skipped",
     );
     rule(!now.is("Ready") || now.is("Complete"), "Ready => Complete");
     rule(

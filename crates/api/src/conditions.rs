@@ -105,6 +105,8 @@ pub mod reason {
     pub const STARTS_IN_FUTURE: &str = "StartsInFuture";
     /// Stalled=True and Ready=False: all other clusters are done; only blocked ones remain.
     pub const CLUSTERS_BLOCKED: &str = "ClustersBlocked";
+    /// Stalled=True and Ready=False: all other clusters are done; the maintenance windows never open for the rest.
+    pub const NO_WINDOW: &str = "NoWindow";
 }
 
 #[cfg(test)]

@@ -14,12 +14,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::estimate::UpgradeEstimate;
+use crate::maintenance::{MaintenanceSpec, MaintenanceSummary};
 use crate::preflight::{AcceptedRisk, AdminAck, PreflightSpec, PreflightSummary};
 use crate::report::Phase;
 use crate::schema;
 
+mod retry;
+mod skip;
 mod strategy;
 
+pub use crate::selector::{ClusterSelector, LabelExpression, LabelOperator};
+pub use retry::{MAX_RETRIES, RetryRequest};
+pub use skip::{MAX_SKIPPED, SkipRequest};
 pub use strategy::{UpgradeStrategy, WORKER_POOLS_TIMEOUT, WorkerPoolsMode};
 
 /// Which clusters to upgrade, to which release, and with which precautions.
@@ -82,6 +88,10 @@ pub struct ManagedClustersUpgradeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preflight: Option<PreflightSpec>,
 
+    /// When clusters may start: maintenance windows, and times in which nothing starts. If unset, at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<MaintenanceSpec>,
+
     /// Manifests applied to a cluster before its upgrade. The upgrade starts when they are available and their Jobs
     /// have succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,57 +126,6 @@ pub struct PlacementRef {
     #[schemars(length(max = 63))]
     #[x_kube(validation = Rule::new("self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("must be the namespace of a Placement: lower-case letters, digits and -"))]
     pub namespace: Option<String>,
-}
-
-/// Selects clusters by set, labels and expressions; a cluster must match all parts that are given. The key
-/// `metadata.name` matches the name of the ManagedCluster. The key `name` matches the label of that name, which a
-/// cluster can change itself; if a cluster has no such label, it matches the name of the ManagedCluster.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterSelector {
-    /// ManagedClusterSets to choose from; each must be bound to this namespace. If empty, all bound sets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
-    #[x_kube(validation = Rule::new("self.all(one, one.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))").message("must be names of ManagedClusterSets: lower-case letters, digits, dots and dashes"))]
-    pub cluster_sets: Vec<String>,
-    /// Labels that a cluster must have.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
-    pub match_labels: BTreeMap<String, String>,
-    /// Label expressions that a cluster must satisfy.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
-    pub match_expressions: Vec<LabelExpression>,
-}
-
-/// One label expression.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
-#[x_kube(validation = Rule::new("self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0").message("values must name at least one value for operator In or NotIn, and must be left out for Exists and DoesNotExist"))]
-pub struct LabelExpression {
-    /// Label key. `metadata.name` is the name of the ManagedCluster; `name` falls back to it if the cluster has no
-    /// such label.
-    #[schemars(length(min = 1, max = 317))]
-    #[x_kube(validation = Rule::new("self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')").message("must be a label key such as region or example.com/region"))]
-    pub key: String,
-    /// How the label's value must relate to the values.
-    pub operator: LabelOperator,
-    /// Values for In and NotIn. Must be empty for Exists and DoesNotExist.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10000), inner(length(max = 253)), extend("x-kubernetes-list-type" = "atomic"))]
-    pub values: Vec<String>,
-}
-
-/// Operators of a label expression.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum LabelOperator {
-    /// The label has one of the values.
-    In,
-    /// The label is absent or has none of the values.
-    NotIn,
-    /// The label is present.
-    Exists,
-    /// The label is absent.
-    DoesNotExist,
 }
 
 /// The update that is requested in each cluster's ClusterVersion.
@@ -335,6 +294,9 @@ pub struct ManagedClustersUpgradeStatus {
         deserialize_with = "crate::estimate::if_readable"
     )]
     pub estimate: Option<UpgradeEstimate>,
+    /// How many clusters wait for their maintenance windows. Absent if none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<MaintenanceSummary>,
     /// Clusters that hold a slot of maxConcurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<i64>,
@@ -373,6 +335,10 @@ pub struct ManagedClustersUpgradeStatus {
     /// Value of the retry-failed annotation that was handled last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_retry: Option<String>,
+    /// The retries of spec.upgradeStrategy.retry that were carried out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub retries: Vec<String>,
     /// Conditions Selected, Applied, InProgress, Complete, Failed, Ready, Reconciling and Stalled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -479,6 +445,14 @@ pub struct ClusterNote {
 pub struct CauseGroup {
     /// Machine-readable cause.
     pub reason: String,
+    /// What the clusters name as their cause: Gate, Risk, ClusterOperator or MachineConfigPool; absent for other causes. A
+    /// newer release may write other words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Name of the gate (its key), risk, operator or pool. Absent if the clusters name several, or none by a word of at most
+    /// 128 letters, digits, dots, hyphens and underscores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Phase of the clusters: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators, Soaking,
     /// PostAction or Failed. A newer release may write other words.
     #[schemars(schema_with = "schema::word")]

@@ -91,6 +91,8 @@ pub enum IgnoredFinding {
     Progressing,
     /// The cluster could not retrieve its updates.
     CannotRetrieveUpdates,
+    /// The cluster cannot be asked, or not for everything.
+    FailedToCompletePrecheck,
 }
 
 impl IgnoredFinding {
@@ -101,6 +103,7 @@ impl IgnoredFinding {
             Self::Failing => "Failing",
             Self::Progressing => "Progressing",
             Self::CannotRetrieveUpdates => "CannotRetrieveUpdates",
+            Self::FailedToCompletePrecheck => "FailedToCompletePrecheck",
         }
     }
 }

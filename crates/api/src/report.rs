@@ -235,6 +235,8 @@ pub enum Phase {
     PostAction,
     /// The upgrade of the cluster failed; the reason says why.
     Failed,
+    /// The cluster is not upgraded, because spec.upgradeStrategy.skip names it.
+    Skipped,
 }
 
 impl Stage {
@@ -279,7 +281,7 @@ impl From<Step> for Stage {
 
 impl Phase {
     /// All phases, in the order a cluster goes through them.
-    pub const ALL: [Phase; 12] = [
+    pub const ALL: [Phase; 13] = [
         Phase::Pending,
         Phase::Blocked,
         Phase::PreAction,
@@ -292,6 +294,7 @@ impl Phase {
         Phase::Complete,
         Phase::PostAction,
         Phase::Failed,
+        Phase::Skipped,
     ];
 
     /// The phase as it is written in rows.
@@ -310,6 +313,7 @@ impl Phase {
             Phase::Complete => "Complete",
             Phase::PostAction => "PostAction",
             Phase::Failed => "Failed",
+            Phase::Skipped => "Skipped",
         }
     }
 }
@@ -322,6 +326,18 @@ impl Phase {
             self,
             Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Workers | Phase::Operators
         )
+    }
+
+    /// True while no step is under way, none has ended the upgrade of the cluster, and its pre-action is not degraded.
+    #[must_use]
+    pub const fn is_queued(self) -> bool {
+        matches!(self, Phase::Pending | Phase::Blocked | Phase::Skipped)
+    }
+
+    /// True when an upgrade is complete as far as the cluster is concerned: it is upgraded, or it is left out.
+    #[must_use]
+    pub const fn is_done(self) -> bool {
+        matches!(self, Phase::Complete | Phase::Skipped)
     }
 
     /// True from the start of the cluster's first step to the end of its last one.

@@ -172,6 +172,7 @@ impl Case {
             policy,
             fleet: Fleet {
                 clusters,
+                calendars: Vec::new(),
                 unreleased: 0,
             },
             truth,
@@ -218,6 +219,7 @@ impl Case {
             clusters: clusters
                 .map(|(fresh, course)| stand_at(fresh, course, at))
                 .collect(),
+            calendars: Vec::new(),
             unreleased: 0,
         }
     }

@@ -11,6 +11,7 @@ mod hub_sim_run;
 mod plan;
 mod thresholds;
 mod verdicts;
+mod windows;
 
 use std::process::ExitCode;
 

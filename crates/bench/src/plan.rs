@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::thresholds::{Side, Threshold};
 use crate::verdicts::Verdicts;
+use crate::windows::WindowCosts;
 
 /// The rehearsed rollout has a slot for so many clusters, so that it lasts for more than a day.
 const CLUSTERS_PER_SLOT: usize = 20;
@@ -95,7 +96,64 @@ impl Rehearsal {
 /// # Errors
 /// Standard output is closed, or the planner breaks a rule in the rehearsal.
 pub fn run(args: &PlanArgs) -> Result<bool> {
-    let states: Vec<State> = [
+    let states = states(args);
+    let thresholds: Vec<Threshold> = states
+        .iter()
+        .map(|state| Threshold::time(state.name, (Side::Below, 10.0), state.median_ms, "ms"))
+        .collect();
+    let verdicts = Verdicts::measure(args.clusters, args.plans);
+    let thresholds_of_verdicts = verdicts.thresholds();
+    let windows = {
+        let scene = Scene::new(args.clusters, 0, 0, 0);
+        WindowCosts::measure(now(), &scene.policy(), scene.fleet(), args.plans)?
+    };
+    let thresholds_of_windows = windows.thresholds();
+    let rehearsal = rehearse(args.clusters)?;
+    let thresholds_of_rehearsal = rehearsal.thresholds();
+    let of_others: Vec<&Threshold> = thresholds_of_verdicts
+        .iter()
+        .chain(&thresholds_of_windows)
+        .chain(&thresholds_of_rehearsal)
+        .collect();
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&serde_json::json!({
+                "clusters": args.clusters, "states": states, "verdicts": verdicts, "windows": windows, "rehearsal": rehearsal,
+                "thresholds": thresholds.iter().chain(of_others.iter().copied()).collect::<Vec<_>>(),
+            }))?
+        );
+    } else {
+        println!(
+            "one plan over {} clusters, median of {}\n",
+            args.clusters, args.plans
+        );
+        for (threshold, state) in thresholds.iter().zip(&states) {
+            println!(
+                "{threshold} (slowest {:.2} ms, {} operations)",
+                state.slowest_ms, state.operations
+            );
+        }
+        println!("\ntheir answers before the start: {} would go\n", verdicts.ready);
+        for threshold in &thresholds_of_verdicts {
+            println!("{threshold}");
+        }
+        println!("\ntheir maintenance windows: {} may start now\n", windows.open);
+        for threshold in &thresholds_of_windows {
+            println!("{threshold}");
+        }
+        println!("\nrehearsal of their upgrade: {} plans\n", rehearsal.plans);
+        for threshold in &thresholds_of_rehearsal {
+            println!("{threshold}");
+        }
+    }
+    let mut all = thresholds.iter().chain(of_others);
+    Ok(all.all(|threshold| threshold.met))
+}
+
+/// One plan in each state.
+fn states(args: &PlanArgs) -> Vec<State> {
+    [
         (
             "nothing started, a slot for each",
             Scene::new(args.clusters, 0, 0, 0),
@@ -121,49 +179,7 @@ pub fn run(args: &PlanArgs) -> Result<bool> {
     ]
     .into_iter()
     .map(|(name, scene)| scene.measure(name, args.plans.max(1)))
-    .collect();
-    let thresholds: Vec<Threshold> = states
-        .iter()
-        .map(|state| Threshold::time(state.name, (Side::Below, 10.0), state.median_ms, "ms"))
-        .collect();
-    let verdicts = Verdicts::measure(args.clusters, args.plans);
-    let thresholds_of_verdicts = verdicts.thresholds();
-    let rehearsal = rehearse(args.clusters)?;
-    let thresholds_of_rehearsal = rehearsal.thresholds();
-    let of_others: Vec<&Threshold> = thresholds_of_verdicts
-        .iter()
-        .chain(&thresholds_of_rehearsal)
-        .collect();
-    if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&serde_json::json!({
-                "clusters": args.clusters, "states": states, "verdicts": verdicts, "rehearsal": rehearsal,
-                "thresholds": thresholds.iter().chain(of_others.iter().copied()).collect::<Vec<_>>(),
-            }))?
-        );
-    } else {
-        println!(
-            "one plan over {} clusters, median of {}\n",
-            args.clusters, args.plans
-        );
-        for (threshold, state) in thresholds.iter().zip(&states) {
-            println!(
-                "{threshold} (slowest {:.2} ms, {} operations)",
-                state.slowest_ms, state.operations
-            );
-        }
-        println!("\ntheir answers before the start: {} would go\n", verdicts.ready);
-        for threshold in &thresholds_of_verdicts {
-            println!("{threshold}");
-        }
-        println!("\nrehearsal of their upgrade: {} plans\n", rehearsal.plans);
-        for threshold in &thresholds_of_rehearsal {
-            println!("{threshold}");
-        }
-    }
-    let mut all = thresholds.iter().chain(of_others);
-    Ok(all.all(|threshold| threshold.met))
+    .collect()
 }
 
 /// Rehearses the upgrade of a fleet with three steps and a soak, in which one cluster of a hundred never ends its update.
@@ -299,6 +315,7 @@ impl Scene {
         });
         Fleet {
             clusters: clusters.collect(),
+            calendars: Vec::new(),
             unreleased: 0,
         }
     }
@@ -357,6 +374,7 @@ pub fn cluster(name: &str, stand: Stand) -> Cluster {
         selection: Selection::In,
         canary: false,
         gone: false,
+        skipped: None,
         eligibility: Eligibility::Eligible,
         rival: None,
         works,
@@ -371,7 +389,9 @@ pub fn cluster(name: &str, stand: Stand) -> Cluster {
         version: "4.11.9".into(),
         newest_version: "4.11.9".into(),
         preflight: Preflight::NotAsked,
+        has_stale_image: false,
         worker_pools: rollout::WorkerPools::NotAsked,
+        calendar: None,
     }
 }
 

@@ -112,6 +112,7 @@ fn facts(number: usize) -> Facts {
     } else {
         ConditionStatus::False
     };
+    let key = if kind == 7 { "ack-4.19-b" } else { "ack-4.19-a" };
     Facts {
         current: Ok("4.19.20".to_owned()),
         channel: Ok("stable-4.20".to_owned()),
@@ -127,7 +128,8 @@ fn facts(number: usize) -> Facts {
             6 => risks("Other"),
             _ => Offer::Recommended { image: String::new() },
         }),
-        gates: Ok(vec![gate(if kind == 7 { "ack-4.19-b" } else { "ack-4.19-a" })]),
+        gates: Ok(vec![gate(key)]),
+        gate_keys: Ok([key.to_owned()].into()),
         pools: Ok(Pools::default()),
         accepts_risks: Ok(false),
         history: Ok(Vec::new()),

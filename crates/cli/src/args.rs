@@ -21,13 +21,13 @@ use self::examples::{
     ACCEPT_EXAMPLES, ACK_EXAMPLES, CAUSES_EXAMPLES, CHECK_EXAMPLES, CLUSTER_EXAMPLES, CLUSTERS_EXAMPLES,
     COMPLETION_EXAMPLES, CREATE_EXAMPLES, EXPORT_EXAMPLES, HISTORY_EXAMPLES, LINT_EXAMPLES, ORPHANS_EXAMPLES,
     PAUSE_EXAMPLES, PLAN_EXAMPLES, PREFLIGHT_EXAMPLES, REHEARSE_EXAMPLES, RESUME_EXAMPLES, RETRY_EXAMPLES,
-    STATUS_EXAMPLES, UPDATES_EXAMPLES, WHY_EXAMPLES,
+    SKIP_EXAMPLES, STATUS_EXAMPLES, UPDATES_EXAMPLES, WHY_EXAMPLES, WINDOWS_EXAMPLES,
 };
-pub use self::files::{LintArgs, PlanArgs, RehearseArgs, UnknownFields, UpdatesArgs};
+pub use self::files::{LintArgs, PlanArgs, RehearseArgs, UnknownFields, UpdatesArgs, WindowsArgs};
 pub use self::output::Output;
 pub use self::upgrades::{
     AcceptArgs, AckArgs, CheckArgs, ClusterArgs, ClustersArgs, ConsentArgs, HistoryArgs, NameArgs, RetryArgs,
-    StatusArgs, VersionArgs, WhyArgs,
+    SkipArgs, StatusArgs, UnskipArgs, VersionArgs, WhyArgs,
 };
 use self::values::{Switch as _, namespace};
 
@@ -100,6 +100,11 @@ pub enum Command {
     /// Retry the clusters that failed or whose pre-action is degraded.
     #[command(after_help = RETRY_EXAMPLES)]
     Retry(RetryArgs),
+    /// Leave clusters out of an upgrade. They count as neither complete nor failed.
+    #[command(after_help = SKIP_EXAMPLES)]
+    Skip(SkipArgs),
+    /// Upgrade clusters after all that are skipped.
+    Unskip(UnskipArgs),
     /// Check that the hub and the controller are set up to upgrade clusters. With --pre, check the hub before the installation.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
@@ -120,6 +125,9 @@ pub enum Command {
     /// Show the plan of an upgrade without changing anything: order, groups of blockers, hours, and when it ends.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanArgs),
+    /// Show when the clusters of an upgrade may start, by its maintenance windows and their time zones.
+    #[command(after_help = WINDOWS_EXAMPLES)]
+    Windows(WindowsArgs),
     /// Group the clusters that have not started by what they say to the update, with what to do.
     #[command(after_help = PREFLIGHT_EXAMPLES)]
     Preflight(NameArgs),

@@ -88,9 +88,16 @@ pub fn expected(words: &[String]) -> Expected {
         let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
         return Expected::Words(visible.map(|sub| sub.get_name().to_owned()).collect());
     }
-    let next = command.get_positionals().nth(positionals.len());
+    // The last one may be repeated.
+    let more = || {
+        command
+            .get_positionals()
+            .last()
+            .filter(|arg| arg.get_id() == "clusters")
+    };
+    let next = command.get_positionals().nth(positionals.len()).or_else(more);
     match (next.map(|arg| arg.get_id().as_str()), positionals.first()) {
-        (Some("cluster"), Some(name)) => Expected::Cluster((*name).to_owned()),
+        (Some("cluster" | "clusters"), Some(name)) => Expected::Cluster((*name).to_owned()),
         (Some("name"), _) => Expected::Upgrade,
         _ => next.map_or_else(|| Expected::Words(Vec::new()), values),
     }

@@ -2,12 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::edit;
 use crate::preflight::Consent;
 use crate::upgrade::Upgrade;
-
-/// How often an edit is tried while the controller keeps writing the status.
-const ATTEMPTS: usize = 10;
 
 /// What the edit changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,39 +40,13 @@ pub fn edited(upgrade: &Upgrade, consent: Consent, name: &str, reason: &str) -> 
 /// The patch for the hub. It holds only for the object that was read, so that no edit of somebody else is lost.
 #[must_use]
 pub fn patch(upgrade: &Upgrade, consent: Consent, list: &[Value]) -> Value {
-    let version = upgrade.object.pointer("/metadata/resourceVersion").cloned();
-    json!({
-        "metadata": {"uid": upgrade.uid, "resourceVersion": version},
-        "spec": {"clusterVersion": {place(consent).0: list}},
-    })
+    edit::patch(upgrade, &change(consent, list))
 }
 
-/// Writes an edit. The controller writes the status at any time, which makes the hub refuse the patch; then the object is read again,
-/// and the patch is repeated if nobody has changed the spec that the user has seen.
-///
-/// # Errors
-/// Somebody has changed the spec meanwhile, or the hub rejects a request.
-pub async fn write(
-    upgrade: &Upgrade,
-    (consent, list): (Consent, &[Value]),
-    send: impl AsyncFn(Value) -> Result<Upgrade, Failure>,
-    read: impl AsyncFn() -> Result<Upgrade, Failure>,
-) -> Result<Upgrade, Failure> {
-    let mut written = send(patch(upgrade, consent, list)).await;
-    for _ in 1..ATTEMPTS {
-        if !matches!(&written, Err(Failure::Server { reason, .. }) if reason == "Conflict") {
-            break;
-        }
-        let now = read().await?;
-        if now.uid != upgrade.uid || now.object.get("spec") != upgrade.object.get("spec") {
-            return Err(Failure::Other(
-                "somebody has changed the spec of the upgrade meanwhile, so nothing was changed; run the command again"
-                    .to_owned(),
-            ));
-        }
-        written = send(patch(&now, consent, list)).await;
-    }
-    written
+/// The part of the spec that changes.
+#[must_use]
+pub fn change(consent: Consent, list: &[Value]) -> Value {
+    json!({"clusterVersion": {place(consent).0: list}})
 }
 
 /// The same as a manifest for a Git repository: the part of the spec that changes.
@@ -85,7 +56,7 @@ pub fn manifest(upgrade: &Upgrade, consent: Consent, list: &[Value]) -> Value {
         "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
         "kind": "ManagedClustersUpgrade",
         "metadata": {"name": upgrade.name, "namespace": upgrade.namespace},
-        "spec": {"clusterVersion": {place(consent).0: list}},
+        "spec": change(consent, list),
     })
 }
 

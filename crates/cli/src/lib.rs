@@ -24,6 +24,7 @@ pub mod connection;
 pub mod consent;
 pub mod create;
 pub mod dashboard;
+pub mod edit;
 pub mod exit;
 pub mod failure;
 pub mod graph;
@@ -43,6 +44,7 @@ pub mod screen;
 pub mod table;
 pub mod template;
 pub mod upgrade;
+pub mod windows;
 
 pub use command::{run, run_args};
 pub use exit::Exit;

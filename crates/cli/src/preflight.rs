@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use api::preflight::PreflightSummary;
 use api::report::{Phase, ReportRow};
 use api::views::ManifestWork;
-use clusterversion::preflight::{Facts, PlannedUpdate, judge};
+use clusterversion::preflight::{Facts, PlannedUpdate, PreflightReason, judge};
 use observe::feedback::probe;
+use rollout::Reason;
 use serde::Serialize;
 
 pub use self::causes::shortened;
@@ -28,14 +29,21 @@ use crate::table::one_line;
 /// Groups that are kept, the largest first. A healthy fleet has a handful.
 const MAX_GROUPS: usize = 200;
 
+/// The reason of clusters whose answers the controller does not count yet, for example because it has just set the channel.
+const PENDING: &str = Reason::PreflightPending.as_str();
+
 /// The answers of clusters, by name.
 pub type Answers = BTreeMap<String, Facts>;
 
-/// Reads the probes of an upgrade. A probe lies in the namespace of its cluster.
+/// Reads the probes of an upgrade. A probe lies in the namespace of its cluster. One that is being deleted asks what does not count any
+/// more.
 #[must_use]
 pub fn answers(probes: &[ManifestWork]) -> Answers {
     let of = |work: &ManifestWork| Some((work.metadata.namespace.clone()?, probe::read(work)));
-    probes.iter().filter_map(of).collect()
+    let kept = probes
+        .iter()
+        .filter(|work| work.metadata.deletion_timestamp.is_none());
+    kept.filter_map(of).collect()
 }
 
 /// Clusters that do not start for the same cause.
@@ -113,7 +121,9 @@ pub fn overview(
     let waits = |row: &&ReportRow| matches!(row.phase, Phase::Pending | Phase::Blocked);
     for row in rows.iter().filter(waits) {
         let facts = answers.and_then(|answers| answers.get(&row.cluster));
-        let causes = facts.map_or_else(|| of_row(row), |facts| of_verdict(judge(facts, update)));
+        let causes = facts.map(|facts| of_verdict(judge(facts, update)));
+        let causes = causes.filter(|causes| !knows_channel(row, causes) && row.reason != PENDING);
+        let causes = causes.unwrap_or_else(|| of_row(row));
         if causes.is_empty() && answers.is_some() && facts.is_none() {
             *silent.entry(&row.reason).or_default() += 1;
         }
@@ -153,6 +163,12 @@ pub fn overview(
         groups,
         left_out,
     }
+}
+
+/// True when the controller has judged a cluster of another channel by its update graph, which the plugin cannot see.
+fn knows_channel(row: &ReportRow, causes: &[Cause]) -> bool {
+    let differs = PreflightReason::ChannelDiffers.to_string();
+    row.reason != differs && causes.iter().any(|cause| cause.reason == differs)
 }
 
 fn group((namespace, name): (&str, &str), cause: &Cause, texts: Texts) -> Option<Group> {

@@ -8,6 +8,8 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::failure::Failure;
+
 /// Plural of the report in URLs and messages.
 pub const PLURAL: &str = "managedclustersupgradereports";
 
@@ -64,6 +66,18 @@ impl Rows {
     #[must_use]
     pub fn of(&self, cluster: &str) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.cluster == cluster)
+    }
+
+    /// The row of a cluster that the user has named.
+    ///
+    /// # Errors
+    /// The upgrade with this name has no such row.
+    pub fn named(&self, cluster: &str, upgrade: &str) -> Result<&ReportRow, Failure> {
+        self.of(cluster).ok_or_else(|| {
+            Failure::Other(format!(
+                "{cluster} is not a cluster of the upgrade, or has no row yet; kubectl mcu clusters {upgrade} lists them"
+            ))
+        })
     }
 
     /// Names of the clusters that a retry applies to.

@@ -204,14 +204,16 @@ impl Upgrade {
             .is_some_and(|observed| observed >= self.generation)
     }
 
-    /// True if the controller has processed the newest value of the retry annotation.
+    /// True if the controller has carried out the newest value of the retry annotation, and all retries of the spec.
     #[must_use]
     pub fn is_retry_handled(&self) -> bool {
-        let observed = self
-            .status
-            .as_ref()
-            .and_then(|status| status.observed_retry.as_deref());
-        self.retry.is_empty() || observed == Some(self.retry.as_str())
+        let status = self.status.as_ref();
+        let observed = status.and_then(|status| status.observed_retry.as_deref());
+        let carried_out = status.map_or(&[][..], |status| &status.retries);
+        let asked = self.object.pointer("/spec/upgradeStrategy/retry");
+        let mut asked = asked.and_then(Value::as_array).into_iter().flatten();
+        (self.retry.is_empty() || observed == Some(self.retry.as_str()))
+            && asked.all(|request| carried_out.iter().any(|id| request["id"] == **id))
     }
 
     /// Whether `status -w` may end. It may not end before the status describes the newest spec and retry.

@@ -136,7 +136,13 @@ async fn kubectl_creates_reads_changes_and_deletes() {
     );
     let table = hub.run("get managedclusters");
     let title: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(title, ["NAME", "HUB", "ACCEPTED", "JOINED", "AVAILABLE", "AGE"]);
+    let cluster_urls = ["MANAGED", "CLUSTER", "URLS"];
+    let columns = [
+        &["NAME", "HUB", "ACCEPTED"][..],
+        &cluster_urls,
+        &["JOINED", "AVAILABLE", "AGE"],
+    ];
+    assert_eq!(title, columns.concat());
     assert!(
         table.lines().nth(1).unwrap().starts_with("c1     true"),
         "{table}"

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::fleet::{self, Observation};
 use crate::index::{Index, Uid};
 use crate::input::{ClusterRow, OtherUpgrades, Standing, UpgradeInput};
+use crate::maintenance::KnownCalendars;
 use crate::preflight::Preflights;
 use crate::selection::{self, Selected};
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
@@ -56,6 +57,7 @@ pub(crate) struct TestUpgrade {
     pub(crate) is_deleting: bool,
     pub(crate) standing: Standing,
     pub(crate) in_force: Option<ManagedClustersUpgradeSpec>,
+    pub(crate) calendars: KnownCalendars,
     selected: Selected,
     pub(crate) rows: BTreeMap<Arc<str>, TestRow>,
     pub(crate) unreleased: Vec<Arc<str>>,
@@ -86,6 +88,7 @@ pub(crate) fn upgrade(uid: &str, clusters: &[&str], index: &Index) -> TestUpgrad
         standing: Standing::Moving,
         selected: selection::select(&spec, "ns", &index.clusters, &index.placements, false),
         in_force: Some(spec),
+        calendars: KnownCalendars::default(),
         rows: BTreeMap::new(),
         unreleased: Vec::new(),
         is_incomplete: false,
@@ -142,6 +145,7 @@ impl TestUpgrade {
             is_deleting: self.is_deleting,
             standing: self.standing,
             in_force: self.in_force.as_ref(),
+            calendars: Some(&self.calendars),
             selected: &self.selected,
             rows: &self.rows,
             unreleased: self.unreleased.iter().collect(),

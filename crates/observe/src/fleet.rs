@@ -17,8 +17,10 @@ use rollout::{
 use crate::eligibility::eligibility;
 use crate::index::{ClusterView, ClusterWorks, Index, WorkView};
 use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
+use crate::maintenance::Calendars;
 use crate::ownership::{Rivals, hold_of, rivals};
 use crate::selection::Member;
+use crate::skipped::Skipped;
 use crate::writes::{Backoff, MISSING_RETRY, StepBlocker, unsettled_steps};
 
 /// The upgrade's view of the hub.
@@ -58,6 +60,11 @@ pub fn observe<'a, R: ClusterRow + 'a>(
     let mut rows = Cursor::new(entry.rows);
     let mut owned = Cursor::new(owned.iter().map(|name| (name, ())));
     let mut managed = Cursor::new(&index.clusters);
+    let skipped = Skipped::new(entry.in_force);
+    let maintenance = entry.in_force.and_then(|spec| spec.maintenance.as_ref());
+    let mut calendars = maintenance
+        .zip(entry.calendars)
+        .map(|(spec, known)| Calendars::new(spec, known));
     let mut clusters = Vec::with_capacity(entry.rows.len().max(entry.selected.clusters.len()));
     let mut unaccounted = Vec::new();
     while let Some(name) = first([members.name(), rows.name(), owned.name()]) {
@@ -74,7 +81,12 @@ pub fn observe<'a, R: ClusterRow + 'a>(
             || entry.unsettled.contains_key(name)
             || is_starting();
         if counts || (entry.is_deleting && entry.former.contains(name)) {
-            clusters.push(view.cluster(name, &known));
+            let mut cluster = view.cluster(name, &known);
+            cluster.skipped = skipped.of(&cluster);
+            if let Some((calendars, managed)) = calendars.as_mut().zip(known.managed) {
+                close(&mut cluster, calendars.of(managed));
+            }
+            clusters.push(cluster);
         } else if view.has_works(name) {
             unaccounted.push(Arc::clone(name));
         }
@@ -82,9 +94,21 @@ pub fn observe<'a, R: ClusterRow + 'a>(
     Observation {
         fleet: Fleet {
             clusters,
+            calendars: calendars.map(Calendars::finish).unwrap_or_default(),
             unreleased: entry.unreleased.len(),
         },
         unaccounted,
+    }
+}
+
+/// Notes when a cluster may start. One that may never start is blocked, unless it is blocked for another cause.
+fn close(cluster: &mut Cluster, calendar: Result<Option<usize>, Eligibility>) {
+    match calendar {
+        Ok(position) => cluster.calendar = position,
+        Err(blocked) if !matches!(cluster.eligibility, Eligibility::Blocked { .. }) => {
+            cluster.eligibility = blocked;
+        }
+        Err(_) => {}
     }
 }
 
@@ -218,10 +242,13 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             selection,
             canary: member.map_or_else(|| row.is_some_and(ClusterRow::is_canary), |member| member.canary),
             gone: missing || managed.is_none_or(|cluster| cluster.terminating),
+            skipped: None,
             eligibility: self.eligibility(known),
+            calendar: None,
             rival,
             newest_version: newest(&version, installed, claimed),
             preflight: entry.preflights.of(name, entry.uid, self.index, self.now),
+            has_stale_image: entry.preflights.has_stale_image(name, self.now),
             worker_pools: entry
                 .preflights
                 .worker_pools(name, entry.uid, self.index, self.now),
@@ -257,7 +284,14 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
                 canary: false,
                 explicitly_named: true,
             });
-            eligibility(cluster, member, self.platform, self.allow_hub)
+            let can_start = eligibility(cluster, member, self.platform, self.allow_hub);
+            if matches!(can_start, Eligibility::Blocked { .. }) {
+                return can_start;
+            }
+            let (preflights, name) = (&self.entry.preflights, &cluster.name);
+            preflights
+                .cannot_tell_pools(name, self.index)
+                .unwrap_or(can_start)
         })
     }
 
@@ -339,7 +373,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             return StepWork::Unconfirmed;
         }
         match &view.unreadable {
-            None => StepWork::Ours(Arc::clone(&view.work)),
+            None => StepWork::Ours(view.confirmed_by(known.row.map(|row| &**row.record()))),
             Some(_) if view.work.vanished => StepWork::Absent,
             Some(what) => StepWork::Unreadable {
                 what: Arc::clone(what),

@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use rollout::Record;
 
 use crate::index::Uid;
+use crate::maintenance::KnownCalendars;
 use crate::preflight::Preflights;
 use crate::selection::Selected;
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
@@ -72,6 +73,8 @@ pub struct UpgradeInput<'a, R> {
     pub standing: Standing,
     /// The spec with which clusters in flight continue: the present one or, after an invalid edit, the last valid one.
     pub in_force: Option<&'a ManagedClustersUpgradeSpec>,
+    /// The calendars of that spec.
+    pub calendars: Option<&'a KnownCalendars>,
     /// The selection.
     pub selected: &'a Selected,
     /// Rows by cluster.

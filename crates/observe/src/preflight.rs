@@ -18,11 +18,11 @@ use api::names::LABEL_AGENT_VERSION;
 use api::preflight::PreflightSummary;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
-use clusterversion::preflight::Verdict;
+use clusterversion::preflight::{PreflightReason, Verdict};
 use rollout::{Cluster, Fleet, Plan, Policy, Preflight, Reason};
 
-use self::asked::{is_kept, is_to_be_asked, waits};
-use self::judged::{Judged, known};
+use self::asked::{is_barred, is_kept, is_to_be_asked, waits};
+use self::judged::{Judged, known, unknown};
 use self::names::KnownNames;
 pub use clusterversion::preflight::UpdatesTo;
 
@@ -74,6 +74,8 @@ pub struct Preflights {
     barred: AHashMap<Arc<str>, DateTime<Utc>>,
     /// Another upgrade asks a cluster that is to be asked.
     waits_for_another: bool,
+    /// It has not seen when clusters answered, and takes them for having answered when they were asked.
+    at_a_glance: bool,
 }
 
 #[derive(Debug)]
@@ -97,6 +99,15 @@ pub struct Asker<'a> {
 }
 
 impl Preflights {
+    /// For who looks once at what is there, and takes clusters for having answered as soon as they were asked.
+    #[must_use]
+    pub fn at_a_glance() -> Self {
+        Self {
+            at_a_glance: true,
+            ..Self::default()
+        }
+    }
+
     /// Judges what has changed. `questions`: what the spec in force asks.
     pub fn refresh(&mut self, questions: &Questions, asker: Asker<'_>, index: &Index, now: DateTime<Utc>) {
         if self.questions.preflight != questions.preflight {
@@ -124,7 +135,8 @@ impl Preflights {
             {
                 continue;
             }
-            let judged = Judged::new(probe, question, before.as_deref(), now);
+            let heard = probe.created.filter(|_| self.at_a_glance).unwrap_or(now).min(now);
+            let judged = Judged::new(probe, question, before.as_deref(), (now, heard));
             self.names.add(&probe.facts, &question.update);
             if !before.is_some_and(|before| before.puts_off(&judged, now)) {
                 self.verdicts.insert(Arc::clone(cluster), judged);
@@ -150,6 +162,10 @@ impl Preflights {
         let judged = self.verdicts.get(cluster);
         let says_enough = judged.is_some_and(|judged| judged.is_answered() && !judged.is_stale(now));
         if !self.can_be_asked(cluster, index) && !says_enough {
+            let name = PreflightReason::PreflightUnsupported.accepted_as();
+            if name.is_some_and(|name| question.update.ignore.contains(name)) {
+                return Preflight::Ready;
+            }
             return Preflight::Blocked {
                 reason: Reason::PreflightUnsupported,
                 message: Arc::from(unsupported()),
@@ -161,8 +177,11 @@ impl Preflights {
         if let Some(judged) = judged {
             return judged.preflight(question, now);
         }
-        let other = index.probe(cluster);
-        let other = other.filter(|probe| !probe.is_of(upgrade, &self.key));
+        let probe = index.probe(cluster);
+        let (own, other) = (
+            probe.filter(|probe| probe.is_of(upgrade, &self.key)),
+            probe.filter(|probe| !probe.is_of(upgrade, &self.key)),
+        );
         let text = match (other, self.failures.get(cluster)) {
             (Some(probe), _) if probe.owner.is_empty() || *probe.upgrade == *upgrade => {
                 "A ManifestWork that no upgrade manages has the name of the preflight's. Delete it."
@@ -170,20 +189,15 @@ impl Preflights {
             }
             (Some(probe), _) => format!("Upgrade {} asks the cluster at the moment", probe.owner),
             (None, Some(failure)) => format!("The cluster cannot be asked: {}", failure.text),
+            (None, None) if own.is_some_and(|probe| probe.is_ending) => {
+                "The ManifestWork of an earlier preflight is being deleted, and the cluster's work agent has not let go of it yet"
+                    .to_owned()
+            }
             (None, None) => return Preflight::NotAsked,
         };
         let message = Arc::from(visible(&text));
-        let since = self.barred.get(cluster);
-        if since.is_some_and(|since| now >= *since + question.timeout) {
-            return Preflight::Blocked {
-                reason: Reason::PreflightUnknown,
-                message,
-            };
-        }
-        Preflight::Unknown {
-            reason: Reason::PreflightPending,
-            message,
-        }
+        let since = self.barred.get(cluster).copied().unwrap_or(now);
+        unknown(Reason::PreflightPending, message, since, question.timeout, now)
     }
 
     /// How a cluster must be asked for the update. By the image that it has told only if that was in the last minutes, by a clock that is
@@ -193,10 +207,7 @@ impl Preflights {
         let judged = self.verdicts.get(cluster);
         let judged =
             judged.filter(|judged| !judged.is_by_image() || (clock_trusted && !judged.is_stale(now)));
-        match judged.map(|judged| &judged.verdict) {
-            Some(Verdict::Ready(request)) => request.into(),
-            _ => WorkRequest::AsPlanned,
-        }
+        judged.map_or(WorkRequest::AsPlanned, |judged| (&judged.request).into())
     }
 
     /// Counts the clusters that have not started. `None` if they are not asked.
@@ -204,23 +215,29 @@ impl Preflights {
     pub fn summary(&self, fleet: &Fleet) -> Option<PreflightSummary> {
         self.questions.preflight.as_ref()?;
         let mut summary = PreflightSummary::default();
-        for cluster in fleet.clusters.iter().filter(|cluster| waits(cluster)) {
+        let waiting = fleet.clusters.iter();
+        for cluster in waiting.filter(|cluster| waits(cluster) && !is_barred(cluster)) {
+            // An agent that has read its probe could be asked, even if it cannot tell everything.
+            let has_answered = |name| self.verdicts.get(name).is_some_and(Judged::is_answered);
             *match cluster.preflight {
                 Preflight::Ready | Preflight::Stale => &mut summary.ready,
                 Preflight::Blocked {
                     reason: Reason::PreflightUnsupported,
                     ..
-                } => &mut summary.unsupported,
+                } if !has_answered(&cluster.name) => &mut summary.unsupported,
                 Preflight::Blocked { .. } => &mut summary.blocked,
+                // It is not even asked.
+                Preflight::NotAsked if is_known_to_be_newer(cluster) => &mut summary.blocked,
                 Preflight::Unknown { .. } | Preflight::NotAsked => &mut summary.unknown,
             } += 1;
         }
         Some(summary)
     }
 
-    /// A note for each name of a risk or gate in the spec that is probably misspelled, until the first cluster has started.
+    /// A note for each name of a risk or gate in the spec that is probably misspelled: from when all clusters have answered until the
+    /// first one has started.
     #[must_use]
-    pub fn notes(&self, fleet: &Fleet) -> Vec<String> {
+    pub fn notes(&mut self, fleet: &Fleet, now: DateTime<Utc>) -> Vec<String> {
         let Some(question) = &self.questions.preflight else {
             return Vec::new();
         };
@@ -228,6 +245,13 @@ impl Preflights {
         if !has_names || !fleet.clusters.iter().all(waits) {
             return Vec::new();
         }
+        let verdicts = &self.verdicts;
+        let has_answered = |cluster: &Cluster| match verdicts.get(&cluster.name) {
+            Some(judged) => judged.has_told_names(question, now),
+            // It is not asked, or it cannot be.
+            None => is_barred(cluster) || matches!(cluster.preflight, Preflight::Blocked { .. }),
+        };
+        self.names.complete(|| fleet.clusters.iter().all(has_answered));
         self.names.notes(&question.update)
     }
 
@@ -397,6 +421,11 @@ impl Preflights {
         let times = changes.chain(counts).chain(held).chain(barred);
         times.filter(|at| *at > now).min()
     }
+}
+
+fn is_known_to_be_newer(cluster: &Cluster) -> bool {
+    let record = cluster.record.as_ref();
+    record.is_some_and(|record| record.reason == Reason::NewerThanTarget)
 }
 
 /// Why a cluster whose work agent is not known cannot be asked.

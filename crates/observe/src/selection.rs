@@ -14,6 +14,7 @@ use api::views::SetSelector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::index::{ClusterView, Clusters, Placements};
+use crate::skipped;
 
 /// The result of a selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +69,9 @@ pub fn select(
     if let Some(canaries) = &spec.upgrade_strategy.canary_clusters {
         scope.add_canaries(&CompiledSelector::new(&canaries.cluster_selector), &mut selected);
     }
+    let is_canary = |name: &str| selected.clusters.get(name).map(|member| member.canary);
+    let odd = skipped::notes(&spec.upgrade_strategy.skip, is_canary);
+    selected.notes.extend(odd);
     selected
 }
 
@@ -268,42 +272,57 @@ fn matches_plain(selector: &LabelSelector, cluster: &ClusterView) -> bool {
     labels && expressions
 }
 
-/// A selector with its values as hash sets. A list of ten thousand names must not be searched for each
-/// cluster.
+/// Labels and expressions with their values as hash sets. A list of ten thousand names must not be searched for each
+/// cluster. Without any, all clusters match.
+#[derive(Default)]
+pub(crate) struct LabelMatcher<'a> {
+    labels: Vec<(&'a str, &'a str)>,
+    expressions: Vec<(&'a LabelExpression, AHashSet<&'a str>)>,
+}
+
+impl<'a> LabelMatcher<'a> {
+    pub(crate) fn new(labels: &'a BTreeMap<String, String>, expressions: &'a [LabelExpression]) -> Self {
+        let set = |expression: &'a LabelExpression| expression.values.iter().map(String::as_str).collect();
+        let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        Self {
+            labels: labels.collect(),
+            expressions: expressions.iter().map(|one| (one, set(one))).collect(),
+        }
+    }
+
+    /// True when a cluster has all labels and satisfies all expressions.
+    pub(crate) fn matches(&self, cluster: &ClusterView) -> bool {
+        let mut labels = self.labels.iter();
+        labels.all(|(key, value)| cluster.selectable_label(key) == Some(value))
+            && self.expressions.iter().all(|(expression, values)| {
+                let value = cluster.selectable_label(&expression.key);
+                let listed = value.is_some_and(|value| values.contains(value));
+                match expression.operator {
+                    LabelOperator::In => listed,
+                    LabelOperator::NotIn => !listed,
+                    LabelOperator::Exists => value.is_some(),
+                    LabelOperator::DoesNotExist => value.is_none(),
+                }
+            })
+    }
+}
+
+/// A selector of the spec.
 struct CompiledSelector<'a> {
     selector: &'a ClusterSelector,
-    values: Vec<AHashSet<&'a str>>,
+    matcher: LabelMatcher<'a>,
 }
 
 impl<'a> CompiledSelector<'a> {
     fn new(selector: &'a ClusterSelector) -> CompiledSelector<'a> {
-        let set = |expression: &'a LabelExpression| expression.values.iter().map(String::as_str).collect();
         CompiledSelector {
             selector,
-            values: selector.match_expressions.iter().map(set).collect(),
+            matcher: LabelMatcher::new(&selector.match_labels, &selector.match_expressions),
         }
     }
 
     fn matches(&self, cluster: &ClusterView) -> bool {
-        let labels = &self.selector.match_labels;
-        labels
-            .iter()
-            .all(|(key, value)| cluster.selectable_label(key) == Some(value))
-            && self
-                .selector
-                .match_expressions
-                .iter()
-                .zip(&self.values)
-                .all(|(expression, values)| {
-                    let value = cluster.selectable_label(&expression.key);
-                    let listed = value.is_some_and(|value| values.contains(value));
-                    match expression.operator {
-                        LabelOperator::In => listed,
-                        LabelOperator::NotIn => !listed,
-                        LabelOperator::Exists => value.is_some(),
-                        LabelOperator::DoesNotExist => value.is_none(),
-                    }
-                })
+        self.matcher.matches(cluster)
     }
 
     /// True when a value names this cluster: the name of its object by the key `name` or `metadata.name`, or
@@ -315,7 +334,7 @@ impl<'a> CompiledSelector<'a> {
         let mut labels = self.selector.match_labels.iter();
         let by_label = labels
             .any(|(key, value)| key == LABEL_LOCAL_CLUSTER || (by_name(key) && **value == *cluster.name));
-        let mut expressions = self.selector.match_expressions.iter().zip(&self.values);
+        let mut expressions = self.matcher.expressions.iter();
         let by_expression = expressions.any(|(expression, values)| {
             let key = &expression.key;
             expression.operator == LabelOperator::In

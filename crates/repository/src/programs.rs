@@ -1,6 +1,7 @@
 //! The programs of the workspace, built.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -51,6 +52,14 @@ impl Profile {
         }
     }
 
+    /// The command of cargo that builds the programs.
+    #[must_use]
+    pub fn build(self) -> Command {
+        let mut build = cargo();
+        build.args(["build", "--locked"]).args(self.flags());
+        build
+    }
+
     fn flags(self) -> Vec<&'static str> {
         match self {
             // The whole workspace, as for the tests, so that cargo chooses the same features for both. With the examples, it
@@ -89,9 +98,7 @@ impl Programs {
     /// # Errors
     /// They do not build.
     pub fn build(profile: Profile) -> Result<Self> {
-        let mut build = cargo();
-        build.args(["build", "--locked"]).args(profile.flags());
-        let status = build.status().context("cargo does not start")?;
+        let status = profile.build().status().context("cargo does not start")?;
         if !status.success() {
             bail!("the programs do not build");
         }

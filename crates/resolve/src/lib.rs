@@ -11,6 +11,7 @@
 pub mod decode;
 pub mod lists;
 pub mod origin;
+pub mod retry;
 pub mod snapshot;
 pub mod spec;
 pub mod works;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use api::ManagedClustersUpgradeStatus;
-use api::mcu::UpgradeState;
+use api::mcu::{ManagedClustersUpgradeSpec, UpgradeState};
 use api::message::join;
 use api::names::{ANNOTATION_COMPLETED, ANNOTATION_RESUME_RESTORED, ANNOTATION_UPGRADE_UID};
 use api::time::parse_rfc3339;
@@ -16,7 +16,7 @@ use api::views::Upgrade;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::spec::pending_retry;
+use crate::retry::{CarriedOut, pending_token};
 
 /// Longest annotation that is read, in bytes.
 const MAX_ANNOTATION_BYTES: usize = 1024;
@@ -148,7 +148,7 @@ pub fn origin_of(input: &OriginInput<'_>) -> Origin {
         let unknown = status.is_none_or(is_unknown);
         let present = input.revision == Some(&*completed.revision);
         let observed = status.and_then(|status| status.observed_retry.as_deref());
-        let retried = !unknown && pending_retry(object, observed).is_some();
+        let retried = !unknown && pending_token(object, observed).is_some();
         let carried = completed.carried.as_deref() == Some(uid);
         // The records are gone, but the status says that the upgrade was complete.
         let was_complete = status.is_some_and(|status| {
@@ -173,13 +173,17 @@ pub fn origin_of(input: &OriginInput<'_>) -> Origin {
     Origin::Restored(Arc::from(join([text.as_str(), &ignored])))
 }
 
-/// The retry token that counts as processed. The token of a restored object must not start anything.
+/// The retries that count as carried out.
 #[must_use]
-pub fn observed_retry(object: &Upgrade, status: &ManagedClustersUpgradeStatus) -> Option<String> {
+pub fn carried_out(
+    object: &Upgrade,
+    spec: &ManagedClustersUpgradeSpec,
+    status: &ManagedClustersUpgradeStatus,
+) -> CarriedOut {
     if is_unknown(status) {
-        pending_retry(object, None).map(|token| token.to_string())
+        CarriedOut::of_restored(object, spec)
     } else {
-        status.observed_retry.clone()
+        CarriedOut::of(status)
     }
 }
 

@@ -23,13 +23,14 @@ use observe::record::{HubRow, HubRows, ReportRelation, relation_of};
 use observe::selection::{self, Selected};
 use observe::writes::{Backoff, LastReading, RunningWrites, StepBlocker, Unsettled};
 use rollout::forecast::Profile;
-use rollout::{Fleet, Hold, Policy, Preflight, Reason};
+use rollout::{Eligibility, Fleet, Hold, Policy, Preflight, Reason};
 
 pub use self::answers::{Answers, KnownRefusal};
 use crate::lists::HubLists;
 use crate::origin::{Completed, Origin, OriginInput, annotation, is_unknown, origin_of};
-use crate::spec::{ResolvedSpec, pending_retry, resolve_spec};
-use crate::works::WorkFlags;
+use crate::retry;
+use crate::spec::{ResolvedSpec, resolve_spec};
+use crate::works::{SpokeRbac, WorkFlags};
 
 /// Settings of the controller that planning depends on. The default is that of its flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,9 +202,8 @@ impl Snapshot {
             .as_ref()
             .map_err(|violations| NoPlan::Invalid(violations.clone()))?;
         let status = upgrade.object.status.good();
-        let observed = status.and_then(|status| status.observed_retry.as_deref());
         let policy = Policy {
-            retry: pending_retry(&upgrade.object, observed),
+            retry: retry::pending(&upgrade.object, &spec.fields, status),
             hold: match origin {
                 Origin::Restored(_) => Some(Hold::Restored),
                 Origin::Own | Origin::CompletedBefore(_) => spec.policy.hold,
@@ -248,11 +248,17 @@ impl Snapshot {
             required: spec.policy.requires_preflight,
             ..Answers::default()
         };
-        let mut preflights = Preflights::default();
+        let mut preflights = Preflights::at_a_glance();
         preflights.refresh(&questions, asker, &self.index, self.now);
         for cluster in &mut fleet.clusters {
             let name = &cluster.name;
+            if !matches!(cluster.eligibility, Eligibility::Blocked { .. })
+                && let Some(barred) = preflights.cannot_tell_pools(name, &self.index)
+            {
+                cluster.eligibility = barred;
+            }
             let answer = preflights.of(name, &upgrade.uid, &self.index, self.now);
+            let answer = answers::by_graph(cluster, &spec.policy, answer);
             cluster.preflight = if questions.preflight.is_some() && answers::is_asked(cluster) {
                 answers.take(name, answer, self.has_reading_agent(name))
             } else if matches!(answer, Preflight::Blocked { .. }) {
@@ -289,6 +295,7 @@ impl Snapshot {
             is_deleting: upgrade.is_deleting(),
             standing: Standing::of(upgrade.spec.is_ok(), upgrade.is_stalled()),
             in_force: upgrade.spec.as_ref().ok().map(|spec| &spec.fields),
+            calendars: upgrade.spec.as_ref().ok().map(|spec| &spec.calendars),
             selected: &upgrade.selected,
             rows: &upgrade.rows.by_cluster,
             unreleased: Vec::new(),
@@ -329,6 +336,34 @@ impl<'a> OtherUpgrades<'a, HubRow> for OtherKnown<'a> {
     }
 }
 
+/// The spec with the probe that clusters have. Its hash depends on `--spoke-rbac`, a flag that only the controller knows.
+fn resolve_as_asked(
+    object: &Upgrade,
+    uid: &str,
+    index: &Index,
+    settings: &ControllerSettings,
+) -> Result<ResolvedSpec, Vec<SpecViolation>> {
+    let with = |spoke_rbac| {
+        let flags = WorkFlags {
+            spoke_rbac,
+            ..WorkFlags::default()
+        };
+        resolve_spec(object, &flags, settings.operators_grace)
+    };
+    let is_asked = |spec: &ResolvedSpec| {
+        let questions = spec.questions();
+        let preflight = questions.preflight.as_ref().map(|question| &question.hash);
+        let hashes = [preflight, questions.workers.as_ref()];
+        let mut probes = index.probes_of(uid);
+        probes.any(|(_, probe)| hashes.into_iter().flatten().any(|hash| *hash == probe.hash))
+    };
+    let without_role = with(SpokeRbac::None);
+    match &without_role {
+        Ok(spec) if is_asked(spec) => without_role,
+        _ => with(SpokeRbac::default()),
+    }
+}
+
 impl KnownUpgrade {
     fn new(
         object: Upgrade,
@@ -343,7 +378,7 @@ impl KnownUpgrade {
         let uid: Uid = Arc::from(meta.uid.as_deref()?);
         let own = |report: &&Report| relation_of(report, &namespace, &name, &uid) == ReportRelation::Own;
         let rows = HubRows::read(&name, reports.iter().filter(own));
-        let spec = resolve_spec(&object, &WorkFlags::default(), settings.operators_grace);
+        let spec = resolve_as_asked(&object, &uid, index, settings);
         let mut selected = Selected::default();
         if let Ok(spec) = &spec {
             let (clusters, placements) = (&index.clusters, &index.placements);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use api::ManagedClustersUpgradeSpec;
 use api::lenient::Lenient;
 use api::mcu::{WORKER_POOLS_TIMEOUT, WorkerPoolsMode};
-use api::names::{ANNOTATION_RETRY_FAILED, Step};
+use api::names::Step;
 use api::preflight::{PreflightMode, UnknownRisks};
-use api::text::is_not_yaml;
 use api::validate::{self, SpecViolation, parse_duration, parse_limit};
 use api::views::{MAX_FINALIZERS, Upgrade};
 use chrono::TimeDelta;
 use clusterversion::preflight::PlannedUpdate;
+use observe::KnownCalendars;
 use observe::preflight::{ProbeKind, Question, Questions};
 use rollout::{Hold, Policy};
 use sha2::{Digest, Sha256};
@@ -30,9 +30,6 @@ const CHANNEL_SETTLES_IN: TimeDelta = TimeDelta::seconds(120);
 const MAX_VIOLATIONS: usize = 32;
 const MAX_VIOLATION_BYTES: usize = 512;
 
-/// Longest retry token that is used unchanged, in bytes. Rows accept 256 characters.
-const MAX_RETRY_BYTES: usize = 128;
-
 /// A valid spec with everything that is derived from it, once per generation.
 #[derive(Debug)]
 pub struct ResolvedSpec {
@@ -48,6 +45,8 @@ pub struct ResolvedSpec {
     pub preflight: Option<ResolvedPreflight>,
     /// Renders the probes that ask for worker pools, if the upgrade waits for them.
     pub workers: Option<ProbeTemplate>,
+    /// The calendars of its maintenance windows.
+    pub calendars: KnownCalendars,
 }
 
 /// What clusters are asked before they start.
@@ -69,18 +68,7 @@ pub fn resolve_spec(
     flags: &WorkFlags,
     operators_grace: TimeDelta,
 ) -> Result<ResolvedSpec, Vec<SpecViolation>> {
-    let violation = |message: String| {
-        vec![SpecViolation {
-            field: "spec".to_owned(),
-            message,
-        }]
-    };
-    let unread = |error: &str| violation(format!("cannot be read: {error}"));
-    let mut spec = match &upgrade.spec {
-        Lenient::Good(spec) => spec.parse().map_err(|error| unread(&error))?,
-        Lenient::Absent => return Err(violation("must be set".to_owned())),
-        Lenient::Broken(error) => return Err(unread(error)),
-    };
+    let mut spec = read_spec(upgrade)?;
     if upgrade.has_too_many_finalizers() {
         return Err(vec![SpecViolation {
             field: "metadata.finalizers".to_owned(),
@@ -93,7 +81,7 @@ pub fn resolve_spec(
         return Err(bounded(violations));
     }
     let strategy = &spec.upgrade_strategy;
-    let unreadable = |field: &str| violation(format!("upgradeStrategy.{field} cannot be read"));
+    let unreadable = |field: &str| of_whole_spec(format!("upgradeStrategy.{field} cannot be read"));
     let templates = Templates::new(&spec, flags);
     let preflight = preflight(&spec, flags);
     let workers = waits_for_pools(&spec).then(|| ProbeTemplate::workers(flags.spoke_rbac));
@@ -142,7 +130,24 @@ pub fn resolve_spec(
         policy,
         preflight,
         workers,
+        calendars: KnownCalendars::default(),
     })
+}
+
+fn read_spec(upgrade: &Upgrade) -> Result<ManagedClustersUpgradeSpec, Vec<SpecViolation>> {
+    let unread = |error: &str| of_whole_spec(format!("cannot be read: {error}"));
+    match &upgrade.spec {
+        Lenient::Good(spec) => spec.parse().map_err(|error| unread(&error)),
+        Lenient::Absent => Err(of_whole_spec("must be set".to_owned())),
+        Lenient::Broken(error) => Err(unread(error)),
+    }
+}
+
+fn of_whole_spec(message: String) -> Vec<SpecViolation> {
+    vec![SpecViolation {
+        field: "spec".to_owned(),
+        message,
+    }]
 }
 
 impl ResolvedSpec {
@@ -248,26 +253,6 @@ fn bounded(mut violations: Vec<SpecViolation>) -> Vec<SpecViolation> {
     }
     violations.shrink_to_fit();
     violations
-}
-
-/// The retry token to process: the annotation's value if it has not been observed yet. A value that is too
-/// long, or cannot be written by server-side apply, is replaced by its beginning and its hash, because works,
-/// rows and the status contain it.
-#[must_use]
-pub fn pending_retry(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<str>> {
-    let value = upgrade
-        .metadata
-        .annotations
-        .as_ref()?
-        .get(ANNOTATION_RETRY_FAILED)?;
-    let token = if value.len() > MAX_RETRY_BYTES || value.chars().any(is_not_yaml) {
-        let plain = value.chars().filter(|char| !is_not_yaml(*char));
-        let start = plain.take(MAX_RETRY_BYTES / 4).collect::<String>();
-        format!("{start}-{}", short_hash(value))
-    } else {
-        value.clone()
-    };
-    (!token.is_empty() && observed != Some(token.as_str())).then(|| Arc::from(token))
 }
 
 /// The beginning of the SHA-256 hash of a text, as 16 hexadecimal digits.

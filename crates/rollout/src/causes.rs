@@ -1,5 +1,6 @@
 //! Why clusters failed or wait, in groups of clusters with the same reason and phase. The status has the first of these groups,
-//! and the plugin shows all of them. What the preflight has found is told once for each gate, risk or pool.
+//! and the plugin shows all of them. What clusters name as
+//! their cause is told once for each gate, risk, operator or pool.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,11 +34,7 @@ pub fn groups<'a>(
 ) -> Vec<CauseGroup> {
     let mut found: BTreeMap<(Phase, &str, &str), (Urgency, i64, ClusterCause<'_>)> = BTreeMap::new();
     for (urgency, cause) in clusters {
-        let told = if names_its_cause(cause.reason) {
-            first_cause(cause.message)
-        } else {
-            ""
-        };
+        let told = Subject::of(cause.reason, cause.message).told;
         let key = (cause.phase, cause.reason, told);
         let (_, number, _) = found.entry(key).or_insert((urgency, 0, cause));
         *number += 1;
@@ -49,8 +46,11 @@ pub fn groups<'a>(
             cluster: first.cluster,
             ..names
         };
+        let subject = Subject::of(first.reason, first.message);
         CauseGroup {
             reason: first.reason.to_owned(),
+            kind: subject.kind.map(str::to_owned),
+            name: subject.name().map(str::to_owned),
             phase: first.phase,
             clusters,
             example: first.cluster.to_owned(),
@@ -80,11 +80,79 @@ pub fn names_its_cause(reason: &str) -> bool {
     )
 }
 
+/// What the message of a cluster names as its cause. It is the same for all clusters of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Subject<'a> {
+    /// What kind of thing it is; `None` if the reason says enough.
+    kind: Option<&'static str>,
+    /// The words by which clusters with the same reason are told apart: a name, or a sentence. They may be long and contain any
+    /// character.
+    told: &'a str,
+}
+
+impl<'a> Subject<'a> {
+    fn of(reason: &str, message: &'a str) -> Self {
+        let of_kind = |kind, told| Subject {
+            kind: Some(kind),
+            told,
+        };
+        match Reason::parse(reason) {
+            Some(Reason::AdminAckRequired) => of_kind("Gate", first_cause(message)),
+            Some(Reason::RiskNotAccepted | Reason::RiskUnknown) => of_kind("Risk", first_cause(message)),
+            Some(Reason::PoolPaused | Reason::PoolDegraded) => {
+                let told = pool(message).unwrap_or_else(|| first_cause(message));
+                of_kind("MachineConfigPool", told)
+            }
+            Some(Reason::Failing | Reason::NotUpgradeable | Reason::SlowClusterOperator) => {
+                let operator = operator(message).map(|name| of_kind("ClusterOperator", name));
+                operator.unwrap_or_default()
+            }
+            _ if names_its_cause(reason) => Subject {
+                kind: None,
+                told: first_cause(message),
+            },
+            _ => Subject::default(),
+        }
+    }
+
+    fn name(self) -> Option<&'a str> {
+        self.kind.and(Some(self.told)).filter(|told| is_name(told))
+    }
+}
+
+/// Longest name that is told, in bytes. The messages of a status have room for it.
+const MAX_NAME: usize = 128;
+
+/// True for a text that can be a name. Names come from clusters, which write whatever they want, and people copy them into commands.
+fn is_name(text: &str) -> bool {
+    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !text.is_empty() && text.len() <= MAX_NAME && text.bytes().all(in_name)
+}
+
 /// What the message of a preflight begins with: the name of a risk, gate or condition before its text, or a whole sentence. What follows
 /// may differ from cluster to cluster.
 fn first_cause(message: &str) -> &str {
     let first = message.split("; ").next().unwrap_or_default();
     first.split(": ").next().unwrap_or_default()
+}
+
+/// The pool of `MachineConfigPool is paused: worker`. A message about several pools has no single name.
+fn pool(message: &str) -> Option<&str> {
+    let first = message.split("; ").next()?;
+    let (_, name) = first.split_once(": ")?;
+    Some(name).filter(|name| is_name(name))
+}
+
+/// The operator of `ClusterOperatorDegraded: Cluster operator etcd is degraded` and of `waiting on etcd over 30 minutes …`. A message
+/// about several operators, or one that says something else first, has no single name.
+fn operator(message: &str) -> Option<&str> {
+    // Condition and reason are one word each. They come first.
+    let sentence = message.split(": ").find(|part| part.contains(' '))?;
+    let beginnings = ["Cluster operator ", "waiting on "];
+    let rest = beginnings
+        .iter()
+        .find_map(|beginning| sentence.strip_prefix(beginning))?;
+    rest.split(' ').next().filter(|name| is_name(name))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 pub mod causes;
 pub mod check;
 pub mod forecast;
+pub mod maintenance;
 pub mod model;
 mod planner;
 pub mod remedy;
@@ -22,5 +23,5 @@ mod tests;
 mod urgency;
 
 pub use model::*;
-pub use planner::{is_newer, is_version, plan};
+pub use planner::{duration, is_newer, is_version, plan};
 pub use urgency::Urgency;

@@ -31,6 +31,10 @@ const CLUSTERS: &[(Reason, &str)] = &[
         Reason::InvalidSpec,
         "Fix the spec of {name}: kubectl mcu status {name} -n {namespace} names the invalid field. The cluster then starts automatically.",
     ),
+    (
+        Reason::Skipped,
+        "Nothing to do: the spec skips the cluster. To upgrade it after all, run kubectl mcu unskip {name} {cluster} -n {namespace}.",
+    ),
     (Reason::Paused, "Run kubectl mcu resume {name} -n {namespace}."),
     (
         Reason::Restored,
@@ -39,6 +43,18 @@ const CLUSTERS: &[(Reason, &str)] = &[
     (
         Reason::MaxFailuresExceeded,
         "Fix the failed clusters and run kubectl mcu retry {name} -n {namespace}, or raise spec.upgradeStrategy.maxFailures.",
+    ),
+    (
+        Reason::WaitingForWindow,
+        "Nothing to do: the cluster starts when its maintenance window opens and a slot is free. kubectl mcu windows {name} -n {namespace} shows when. To start it earlier, change spec.maintenance.",
+    ),
+    (
+        Reason::NoWindow,
+        "Check spec.maintenance of {name}: give the cluster a window that selects it, that is longer than minimumRemaining, and that no exclusion covers. kubectl mcu windows {name} -n {namespace} shows the windows of each cluster.",
+    ),
+    (
+        Reason::InvalidTimeZone,
+        "Fix the time zone of ManagedCluster {cluster} where spec.maintenance.timeZoneFrom reads it: it must be an IANA name such as Europe/Berlin. The cluster then starts automatically.",
     ),
     (
         Reason::ClusterUnavailable,
@@ -94,7 +110,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PreflightUnsupported,
-        "If the work agent of the cluster is of OCM v0.14 or newer, say so by label cluster.open-cluster-management.io/work-agent-version of the ManagedCluster. Otherwise update the agent, or set spec.preflight.mode to Report to start clusters that cannot be asked.",
+        "If the work agent of the cluster is of OCM v0.14 or newer, say so by label cluster.open-cluster-management.io/work-agent-version of the ManagedCluster. Otherwise update the agent, or set spec.preflight.mode to Report to start clusters that cannot be asked. A cluster that tells nothing of worker pools needs spec.upgradeStrategy.workerPools: Ignore.",
     ),
     (
         Reason::PreflightForbidden,
@@ -304,6 +320,10 @@ const UPGRADES: &[(&str, &str)] = &[
         "Fix what blocks the clusters (kubectl mcu clusters {name} -n {namespace} --phase Blocked --phase PostAction), or remove them from the selection.",
     ),
     (
+        reason::NO_WINDOW,
+        "Check spec.maintenance: kubectl mcu windows {name} -n {namespace} shows when each cluster may start. A window must be longer than minimumRemaining, select the cluster, and not be covered by an exclusion.",
+    ),
+    (
         reason::RESTORED,
         "The upgrade was restored from a backup, or copied, and starts no cluster until you resume it. Check the state of its clusters (kubectl mcu clusters {name} -n {namespace}), then run kubectl mcu resume {name} -n {namespace} to continue, or delete the upgrade.",
     ),
@@ -355,6 +375,9 @@ const fn by_phase(phase: Phase) -> &'static str {
             "Nothing to do: the cluster is complete when its soak time has passed, if it stays healthy."
         }
         Phase::Complete => "Nothing to do: the cluster is upgraded.",
+        Phase::Skipped => {
+            "Nothing to do: to upgrade the cluster after all, run kubectl mcu unskip {name} {cluster} -n {namespace}."
+        }
     }
 }
 

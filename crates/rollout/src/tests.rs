@@ -1,5 +1,6 @@
 //! Tests of the planner (by rule, by sequence, by property) and of the checker (by bad plans).
 
+mod actions;
 mod blockers;
 mod clocks;
 mod doubt;
@@ -14,11 +15,13 @@ mod proofs;
 mod properties;
 mod retries;
 mod sequences;
+mod skip;
 mod strategies;
 mod transitions;
 mod unread;
 mod unreadable;
 mod violations;
+mod windows;
 mod workers;
 
 use crate::check::check;

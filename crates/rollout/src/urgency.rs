@@ -44,7 +44,9 @@ impl Urgency {
             | Phase::Soaking => (!gets_on).then_some(Urgency::Delayed),
             Phase::Pending => match reason {
                 Reason::None => None,
-                Reason::WaitingForSlot | Reason::WaitingForCanaries => Some(Urgency::Queued),
+                Reason::WaitingForSlot | Reason::WaitingForCanaries | Reason::WaitingForWindow => {
+                    Some(Urgency::Queued)
+                }
                 Reason::CanaryFailed
                 | Reason::NoCanarySelected
                 | Reason::InvalidSpec
@@ -53,7 +55,7 @@ impl Urgency {
                 | Reason::MaxFailuresExceeded => Some(Urgency::Held),
                 _ => Some(Urgency::Hindered),
             },
-            Phase::Complete => None,
+            Phase::Complete | Phase::Skipped => None,
         }
     }
 

@@ -45,7 +45,7 @@ fn rows(report: &Value) -> String {
     let rows = rows.into_iter().flatten().map(|row| {
         let steps = row.get("steps").and_then(Value::as_array);
         let steps = steps.into_iter().flatten().map(|step| {
-            let began = text(step, "/startedAt").get(14..19).unwrap_or_default();
+            let began = text(step, "/startedAt").get(14..23).unwrap_or_default();
             format!(" {}@{began}{}", text(step, "/name"), text(step, "/outcome"))
         });
         format!(

@@ -52,7 +52,7 @@ faults! {
     Conflict = "409";
     /// 422 for a work, a status, a finalizer or the Lease.
     Invalid = "422";
-    /// 422 for a report, because of one of its rows, as long as it is in that phase, for up to two minutes or for eight.
+    /// 422 for a report that is created or changed, because of one of its rows, as long as it is in that phase, for up to two minutes or for eight.
     InvalidRow = "422-row";
     /// A watch ends without a word.
     WatchCut = "watch-cut";

@@ -2,8 +2,8 @@
 //! a simulated hub, with simulated agents and a network whose faults follow from a seed.
 //!
 //! A run has three parts: a time in which faults happen, a repaired world in which everything must end within a bound, and a quiet
-//! time in which nothing may change. Rules are judged by the hub's log and by requests alone ([`oracle`]). The same seed gives the same trace in
-//! every process.
+//! time in which nothing may change. Rules are judged by the hub's log, by requests, and by what clusters and processes themselves
+//! know ([`oracle`]). The same seed gives the same trace in every process.
 
 pub mod actor;
 pub mod admin;
@@ -18,6 +18,7 @@ pub mod names;
 pub mod network;
 pub mod options;
 pub mod oracle;
+mod panics;
 pub mod people;
 pub mod protection;
 pub mod reading;

@@ -14,9 +14,9 @@ use clap::{ArgGroup, Parser};
 use simulation::fault::{Fault, Faults};
 use simulation::options::Options;
 use simulation::oracle::Rule;
-use simulation::run::Outcome;
+use simulation::run::{Outcome, run};
 use simulation::story::{Story, shrink};
-use simulation::sweep::{Totals, attempt, sweep};
+use simulation::sweep::{Totals, sweep};
 use simulation::trace::Trace;
 
 /// The system's allocator takes a third of the time of a run.
@@ -150,14 +150,14 @@ const fn code(is_good: bool) -> ExitCode {
     }
 }
 
-/// Runs a seed or story and prints its outcome. If the run panics, what happened before is printed, too.
+/// Runs a seed or story and prints its outcome. If the run fails, what happened before is printed, too.
 fn run_traced(options: &Options, faults: &Faults, is_traced: bool) -> Result<Outcome> {
     let trace = if is_traced {
         Trace::with_lines()
     } else {
         Trace::default()
     };
-    let outcome = attempt(options, faults, trace.clone());
+    let outcome = run(options, faults, trace.clone());
     say(&trace.lines())?;
     let outcome = outcome?;
     let mut text = String::new();

@@ -60,6 +60,18 @@ pub enum Mutation {
     End,
     /// What publishes its Events ends.
     EndEvents,
+    /// A task that nobody waits for panics.
+    Panic,
+    /// It goes round in a circle in which no time passes.
+    Circle,
+    /// It deletes its upgrade.
+    DeleteUpgrade,
+    /// It takes over for the second upgrade a cluster that the first one watches for a while after its update.
+    TakeOverInSoak,
+    /// It takes the time limits of operators and actions for shorter than they are.
+    BlindToOtherTimes,
+    /// It takes them for longer than they are.
+    BlindToOtherTimeouts,
     /// It takes an update that goes on for one that has ended.
     BlindToProgress,
     /// It takes a soak for shorter than it is.
@@ -88,6 +100,8 @@ pub enum Mutation {
     TakesForNewer,
     /// It writes each row into a second report, too, and does not see that report.
     RecordTwice,
+    /// It writes the first row of a report twice into it.
+    DoubleRow,
     /// It cannot read the specs of clusters.
     Illegible,
     /// It does not see that the third cluster has other labels.
@@ -116,7 +130,8 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    fn is(self, verb: &str, plural: &str) -> bool {
+    /// Whether it has this verb, and this is in its path.
+    pub(crate) fn is(self, verb: &str, plural: &str) -> bool {
         self.verb == verb && self.path.contains(plural)
     }
 
@@ -139,6 +154,43 @@ const JSON: &str = "application/json";
 fn touch(note: &str) -> Extra {
     let change = json!({"metadata": {"annotations": {"touched": note}}});
     ("PATCH", format!("{}/{UPGRADE}", upgrades_of(TEAM)), MERGE, change)
+}
+
+/// Gives the platform work of a cluster to the second upgrade, for an attempt of that one.
+fn take_over(cluster: &str) -> Extra {
+    let name = Step::Platform.work_name(cluster);
+    let change = json!({"metadata": {"labels": {
+        "cluster.open-cluster-management.io/managedclustersupgrade-uid": format!("<{RIVAL}>")
+    }, "annotations": {ANNOTATION_ATTEMPT: "stolen"}}});
+    ("PATCH", format!("{}/{name}", works_of(cluster)), MERGE, change)
+}
+
+/// The first report that was written, once more and whatever its version is now.
+fn first_again(first: Option<&str>) -> Vec<Extra> {
+    let mut old = first.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let meta = old
+        .as_mut()
+        .and_then(|old| old.get_mut("metadata")?.as_object_mut());
+    meta.map(|meta| meta.remove("resourceVersion"));
+    let path = format!(
+        "{}/{UPGRADE}-report-1?fieldManager=mcu-controller&force=true",
+        reports_of(TEAM)
+    );
+    old.map(|old| ("PATCH", path, APPLY, old)).into_iter().collect()
+}
+
+/// The same work for a cluster that nobody selected.
+fn for_outsider(seen: Seen<'_>) -> Extra {
+    let text = seen.body.replace("c00", OUTSIDER);
+    let work = serde_json::from_str(&text).unwrap_or_default();
+    ("POST", works_of(OUTSIDER), JSON, work)
+}
+
+/// The first cluster that is in its soak by a report.
+fn in_soak(report: &Value) -> Option<String> {
+    let mut rows = report.get("rows")?.as_array()?.iter();
+    let row = rows.find(|row| row["phase"] == "Soaking")?;
+    row.get("cluster")?.as_str().map(ToOwned::to_owned)
 }
 
 /// Writes the rows of a report into the second report of the upgrade.
@@ -180,7 +232,7 @@ fn loop_over_fleet() -> Vec<Extra> {
 
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 51] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
@@ -205,6 +257,12 @@ impl Mutation {
         Self::WriteAtStart,
         Self::End,
         Self::EndEvents,
+        Self::Panic,
+        Self::Circle,
+        Self::DeleteUpgrade,
+        Self::TakeOverInSoak,
+        Self::BlindToOtherTimes,
+        Self::BlindToOtherTimeouts,
         Self::BlindToProgress,
         Self::BlindToSoak,
         Self::BlindToPostAction,
@@ -219,6 +277,7 @@ impl Mutation {
         Self::RefusedInSilence,
         Self::TakesForNewer,
         Self::RecordTwice,
+        Self::DoubleRow,
         Self::Illegible,
         Self::BlindToLeaving,
         Self::BlindToOffers,
@@ -245,6 +304,8 @@ impl Mutation {
                 "\"clusterUpgradeTimeout\":\"240s\"",
                 "\"clusterUpgradeTimeout\":\"2400s\"",
             )),
+            Self::BlindToOtherTimes => Some(("Timeout\":\"241s\"", "Timeout\":\"10s\"")),
+            Self::BlindToOtherTimeouts => Some(("Timeout\":\"241s\"", "Timeout\":\"2400s\"")),
             Self::BlindToProgress => Some(("\"string\":\"Partial\"", "\"string\":\"Completed\"")),
             Self::BlindToSoak => Some(("\"minSuccessTime\":\"60s\"", "\"minSuccessTime\":\"1s\"")),
             Self::BlindToPostAction => Some(("\"postUpgradeAction\"", "\"strangeUpgradeAction\"")),
@@ -305,6 +366,14 @@ impl Mutation {
                 }
                 Some(status.to_string())
             }
+            Self::DoubleRow
+                if matches!(seen.verb, "POST" | "PATCH") && seen.path.contains("upgradereports") =>
+            {
+                let mut report = seen.value();
+                let rows = report.get_mut("rows")?.as_array_mut()?;
+                rows.extend(rows.first().cloned());
+                Some(report.to_string())
+            }
             Self::ChangeMore if seen.is_probe() => {
                 Some(seen.body.replace(r#""type":"ReadOnly""#, r#""type":"Update""#))
             }
@@ -345,43 +414,34 @@ impl Mutation {
                     .unwrap_or_default();
                 vec![("DELETE", format!("{}/{name}", works_of(cluster)), JSON, json!({}))]
             }
-            Self::StartOutsider if is_start => {
-                let text = seen.body.replace("c00", OUTSIDER);
-                let work = serde_json::from_str(&text).unwrap_or_default();
-                vec![("POST", works_of(OUTSIDER), JSON, work)]
-            }
+            Self::StartOutsider if is_start => vec![for_outsider(seen)],
             Self::LeaveBehind if is_start => {
-                let mut work: Value =
-                    serde_json::from_str(&seen.body.replace("c00", OUTSIDER)).unwrap_or_default();
-                if let Some(labels) = work.pointer_mut("/metadata/labels") {
+                let mut extra = for_outsider(seen);
+                if let Some(labels) = extra.3.pointer_mut("/metadata/labels") {
                     labels[LABEL_MCU_UID] = "nobody".into();
                 }
-                vec![("POST", works_of(OUTSIDER), JSON, work)]
+                vec![extra]
             }
             Self::TakeOver if is_start && seen.body.contains(UPGRADE) => {
-                let cluster = seen.path.split('/').nth(5).unwrap_or_default();
-                let name = Step::Platform.work_name(cluster);
-                let change = json!({"metadata": {"labels": {
-                    "cluster.open-cluster-management.io/managedclustersupgrade-uid": format!("<{RIVAL}>")
-                }, "annotations": {ANNOTATION_ATTEMPT: "stolen"}}});
-                vec![("PATCH", format!("{}/{name}", works_of(cluster)), MERGE, change)]
+                vec![take_over(seen.path.split('/').nth(5).unwrap_or_default())]
+            }
+            Self::TakeOverInSoak if seen.is("PATCH", "upgradereports") => in_soak(&seen.value())
+                .map(|cluster| take_over(&cluster))
+                .into_iter()
+                .collect(),
+            Self::DeleteUpgrade if seen.path.ends_with("/status") && count == 5 => {
+                vec![(
+                    "DELETE",
+                    format!("{}/{UPGRADE}", upgrades_of(TEAM)),
+                    JSON,
+                    json!({}),
+                )]
             }
             Self::DeleteForeign if seen.is("POST", "/manifestworks") => {
                 let name = Step::Platform.work_name("c02");
                 vec![("DELETE", format!("{}/{name}", works_of("c02")), JSON, json!({}))]
             }
-            Self::OldRows if seen.is("PATCH", "upgradereports") => {
-                let mut old = first.and_then(|text| serde_json::from_str::<Value>(text).ok());
-                let meta = old
-                    .as_mut()
-                    .and_then(|old| old.get_mut("metadata")?.as_object_mut());
-                meta.map(|meta| meta.remove("resourceVersion"));
-                let path = format!(
-                    "{}/{UPGRADE}-report-1?fieldManager=mcu-controller&force=true",
-                    reports_of(TEAM)
-                );
-                old.map(|old| ("PATCH", path, APPLY, old)).into_iter().collect()
-            }
+            Self::OldRows if seen.is("PATCH", "upgradereports") => first_again(first),
             Self::RecordTwice if seen.is("POST", "upgradereports") || seen.is("PATCH", "upgradereports") => {
                 vec![second_report(seen.value())]
             }

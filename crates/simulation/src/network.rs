@@ -192,7 +192,14 @@ impl Network {
 
     /// Adds to the trace what the hub did.
     pub fn note(&self, line: &str) {
-        self.ground.trace.add(self.ground.clock.elapsed(), line);
+        self.note_about(line, "");
+    }
+
+    /// The same. `text` says more about it than the line, and is a part of the hash alone.
+    pub fn note_about(&self, line: &str, text: &str) {
+        self.ground
+            .trace
+            .add_about(self.ground.clock.elapsed(), line, text);
     }
 
     /// The choice about an occasion.

@@ -39,6 +39,10 @@ pub struct Options {
     pub soak_seconds: u64,
     /// `clusterUpgradeTimeout` in seconds.
     pub timeout_seconds: u64,
+    /// `operatorsUpgradeTimeout` in seconds; absent for the default of 20 minutes.
+    pub operators_timeout_seconds: Option<u64>,
+    /// `actionTimeout` in seconds; absent for that of the cluster.
+    pub action_timeout_seconds: Option<u64>,
     /// Whether there are pre- and post-actions.
     pub actions: bool,
     /// Whether operators are upgraded, too.
@@ -106,6 +110,8 @@ impl Default for Options {
             max_failures: None,
             soak_seconds: 0,
             timeout_seconds: 10_800,
+            operators_timeout_seconds: None,
+            action_timeout_seconds: None,
             actions: false,
             operators: false,
             placement: false,
@@ -147,6 +153,8 @@ impl Options {
         let clusters = between("clusters", 2, 6);
         let replicas = between("replicas", 1, 2);
         let update_seconds = between("update", 5, 90);
+        // Jobs take as long as updates.
+        let job_seconds = 2 * update_seconds + 60;
         let plain = Self {
             seed,
             clusters,
@@ -160,6 +168,8 @@ impl Options {
             } else {
                 10_800
             },
+            operators_timeout_seconds: happens("operators timeout", 400).then_some(job_seconds),
+            action_timeout_seconds: happens("action timeout", 300).then_some(job_seconds),
             actions: happens("actions", 400),
             operators: happens("operators", 150),
             placement: happens("placement", 300),

@@ -47,6 +47,14 @@ pub enum Protection {
     Pools,
     /// It reads which retry was carried out. Without: it does not know that when it starts anew.
     RetryToken,
+    /// It lists anew when the revision of a watch has expired. Without: it does not.
+    Relisting,
+    /// It takes an answer of another form for none. Without: it reads in it that the update is offered.
+    Sense,
+    /// It waits for the answer of a cluster. Without: it does not hear a cluster any more that has not answered after a while.
+    Patience,
+    /// It notices that a work is gone at last. Without: it does not hear of that if it took long.
+    Departure,
 }
 
 impl Protection {
@@ -66,6 +74,10 @@ impl Protection {
             Self::Edits => Some(("\"version\":\"4.14.13\"", "\"version\":\"4.14.12\"")),
             Self::Operators => Some(("\"ocpOperators\"", "\"strangeOperators\"")),
             Self::Pools => Some(("paused 1 worker", "updated 1 worker")),
+            Self::Sense => Some((
+                "offer/1\\nkeys/1\\npools/1\\u0000\u{7f}",
+                "offer/1\\nlisted registry/release",
+            )),
             Self::RetryToken => Some(("\"observedRetry\"", "\"strangeRetry\"")),
             _ => None,
         }

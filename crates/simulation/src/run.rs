@@ -2,9 +2,10 @@
 
 mod asked;
 mod endure;
+mod outcome;
 mod truth;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use kube::Client;
 use serde_json::Value;
 use spoke_sim::Agents;
 
+pub use self::outcome::{Outcome, run, run_mutated};
 use crate::actor::Role;
 use crate::admin::{Admin, upgrades_of};
 use crate::choice::Choices;
@@ -26,7 +28,7 @@ use crate::mutation::Mutation;
 use crate::names::{RIVAL, TEAM, UPGRADE};
 use crate::network::{Ground, Network};
 use crate::options::Options;
-use crate::oracle::{Known, Oracle, Rule, Violation};
+use crate::oracle::{Known, Oracle, Rule};
 use crate::people::{People, upgrade};
 use crate::time::VirtualClock;
 use crate::trace::Trace;
@@ -66,57 +68,6 @@ const GARBLING: [Fault; 5] = [
 ];
 /// An upgrade of which nothing moves for this long must say so.
 const STILL: Duration = Duration::from_mins(7);
-
-/// The outcome of a run.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What was violated.
-    pub violations: Vec<Violation>,
-    /// The hash of the trace.
-    pub hash: u64,
-    /// Requests to the hub.
-    pub requests: u64,
-    /// The faults that happened.
-    pub faults: Vec<Occasion>,
-    /// How often each rule was tried.
-    pub checked: BTreeMap<Rule, u64>,
-    /// Virtual seconds.
-    pub seconds: f64,
-    /// The lines of the trace, if they were kept.
-    pub lines: String,
-}
-
-/// Runs a seed.
-///
-/// # Errors
-/// The simulated world cannot be built: a defect of the simulation.
-pub fn run(options: &Options, faults: &Faults, trace: Trace) -> Result<Outcome> {
-    run_mutated(options, faults, trace, None)
-}
-
-/// Runs a seed with a controller that is broken on purpose.
-///
-/// # Errors
-/// The simulated world cannot be built.
-pub fn run_mutated(
-    options: &Options,
-    faults: &Faults,
-    trace: Trace,
-    mutation: Option<Mutation>,
-) -> Result<Outcome> {
-    fastrand::seed(options.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()?;
-    let outcome = runtime.block_on(async {
-        let mut run = Run::begin(options, faults, trace, mutation).await?;
-        run.play().await?;
-        Ok(run.outcome())
-    });
-    runtime.shutdown_background();
-    outcome
-}
 
 /// Whether the status is about the present spec.
 fn is_observed(value: &Value) -> bool {
@@ -188,10 +139,11 @@ impl Run {
         });
         let (observer, notes) = (oracle.clone(), network.clone());
         hub.observe(Box::new(move |kind, change| {
-            notes.note(&format!(
+            let line = format!(
                 "  {} {} {:?} rv {}",
                 kind.plural, change.after.key, change.kind, change.revision
-            ));
+            );
+            notes.note_about(&line, change.after.text());
             notes.ground.trace.explain(|| describe(kind, change));
             observer.observe(clock.elapsed(), kind, change);
         }));
@@ -304,7 +256,9 @@ impl Run {
             "a checker has refused a plan".to_owned()
         });
         self.refused = refused;
+        self.have_versions(self.oracle.take_applied());
         self.legible();
+        self.note_panics();
         for ended in self.machines.revive()? {
             self.oracle.add(Rule::Ended, format!("the loop of {ended} ended"));
         }
@@ -573,19 +527,6 @@ impl Run {
             .push_back((second, self.hub.snapshot(), self.oracle.snapshot()));
         if self.snapshots.len() > 3 {
             self.snapshots.pop_front();
-        }
-    }
-
-    fn outcome(&self) -> Outcome {
-        let trace = &self.network.ground.trace;
-        Outcome {
-            violations: self.oracle.violations(),
-            hash: trace.hash(),
-            requests: trace.requests(),
-            faults: trace.faults(),
-            checked: self.oracle.checked(),
-            seconds: self.clock.elapsed().as_secs_f64(),
-            lines: trace.lines(),
         }
     }
 }

@@ -11,7 +11,6 @@ use crate::fault::{Faults, Occasion};
 use crate::options::Options;
 use crate::oracle::Rule;
 use crate::run::{Outcome, run};
-use crate::sweep::attempt;
 use crate::trace::Trace;
 
 /// A story.
@@ -50,7 +49,7 @@ impl Story {
 
     fn violates(&self) -> Result<bool> {
         let faults = Faults::Only(self.faults.clone());
-        let outcome = attempt(&self.options, &faults, Trace::default())?;
+        let outcome = run(&self.options, &faults, Trace::default())?;
         Ok(outcome
             .violations
             .iter()
@@ -77,7 +76,7 @@ pub fn shrink(options: &Options, outcome: &Outcome, rule: Rule) -> Result<Option
     Ok(Some(story))
 }
 
-/// Leaves out whatever a story does not need. A smaller world that cannot be built, or whose run panics, shows nothing.
+/// Leaves out whatever a story does not need. A smaller world that cannot be built shows nothing.
 fn reduce(story: &mut Story, run: impl Fn(&Story) -> Result<bool>) {
     let violates = |smaller: &Story| run(smaller).unwrap_or(false);
     fewer_faults(story, violates);
@@ -103,7 +102,7 @@ fn fewer_faults(story: &mut Story, violates: impl Fn(&Story) -> bool) {
 
 /// Tries smaller sizes and times, one after the other.
 fn smaller_world(story: &mut Story, violates: impl Fn(&Story) -> bool) {
-    const CHANGES: [fn(&mut Options); 22] = [
+    const CHANGES: [fn(&mut Options); 24] = [
         |options| options.preflight = None,
         |options| options.worker_pools = false,
         |options| options.gates = false,
@@ -116,6 +115,8 @@ fn smaller_world(story: &mut Story, violates: impl Fn(&Story) -> bool) {
         |options| options.replicas = 1,
         |options| options.rival = false,
         |options| options.restart = false,
+        |options| options.operators_timeout_seconds = None,
+        |options| options.action_timeout_seconds = None,
         |options| options.operators = false,
         |options| options.placement = false,
         |options| options.max_failures = None,

@@ -1,7 +1,7 @@
 //! Runs many seeds, on several threads. A run has one thread, so threads do not change what a seed does.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -35,12 +35,14 @@ pub struct Totals {
 const WHOLE: u64 = 400;
 
 impl Totals {
-    /// Rules that a sweep of many seeds from this one on has never tried.
+    /// Rules that a sweep of many seeds from this one on has never tried, although it should: rules about what clusters are asked
+    /// need seeds in which they are asked.
     #[must_use]
     pub fn untried(&self, first: u64) -> Vec<Rule> {
-        let has_pools = first >= ASKING;
+        let asks = first >= ASKING;
         let rules = Rule::ALL.iter().filter(|_| self.runs >= WHOLE);
-        let rules = rules.filter(|rule| has_pools || !matches!(rule, Rule::Probes | Rule::WorkerPools));
+        let is_of_answers = |rule: &Rule| matches!(rule, Rule::Preflight | Rule::Probes | Rule::WorkerPools);
+        let rules = rules.filter(|rule| asks || !is_of_answers(rule));
         rules
             .filter(|rule| !self.checked.contains_key(rule))
             .copied()
@@ -65,19 +67,6 @@ impl Totals {
     }
 }
 
-/// Runs a seed. A panic is an error like others: it is to end neither a sweep nor the output of a trace.
-///
-/// # Errors
-/// The simulated world cannot be built, or the run panicked.
-pub fn attempt(options: &Options, faults: &Faults, trace: Trace) -> Result<Outcome> {
-    let result = catch_unwind(AssertUnwindSafe(|| run(options, faults, trace)));
-    result.unwrap_or_else(|cause| {
-        let text = cause.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
-        Err(anyhow!("the run panicked: {}", text.unwrap_or_default()))
-    })
-}
-
 /// Runs seeds from `first` on, with this many threads, until `is_over` says so of the number of seeds that were begun. `look`
 /// gets every outcome, on the thread of its run; the other threads go on meanwhile.
 ///
@@ -99,7 +88,7 @@ pub fn sweep(
                 return Ok(());
             }
             let options = Options::of(first.wrapping_add(number));
-            let outcome = attempt(&options, &Faults::ByRate, Trace::default());
+            let outcome = run(&options, &Faults::ByRate, Trace::default());
             totals
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -4,7 +4,10 @@
 use std::io;
 use std::time::Duration;
 
+use api::names::PROBE;
+use api::time::parse_rfc3339;
 use bytes::Bytes;
+use chrono::TimeDelta;
 use futures::stream;
 use http::header::{CONTENT_TYPE, DATE};
 use http::{Request, Response};
@@ -26,6 +29,8 @@ use crate::wire::Wire;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A watch that is over before this ended too early, and one that is not over after the second ends too late.
 const WATCHES: (Duration, Duration) = (Duration::from_secs(38), Duration::from_secs(48));
+/// What takes longer than this is not waited for, if the controller does not wait.
+const LONG: TimeDelta = TimeDelta::seconds(20);
 /// How often a request is repeated at once.
 const REPEATS: usize = 150;
 
@@ -105,6 +110,16 @@ impl Wire {
                 let answer = self.deliver(letter).await?;
                 Ok(answer.map(|body| changed(body, move |text| wire.believe(text))))
             }
+            Protection::Relisting if letter.is_watch() => self.watch_once(letter).await,
+            Protection::Relisting if letter.verb == "GET" && self.has_expired(letter.path()) => {
+                sleep(Duration::from_secs(1)).await;
+                Err(reset())
+            }
+            Protection::Patience | Protection::Departure if letter.is_to("WATCH", "/manifestworks") => {
+                let wire = self.clone();
+                let answer = self.deliver(letter).await?;
+                Ok(answer.map(|body| changed(body, move |text| wire.overhear(protection, text))))
+            }
             Protection::Attention if letter.is_watch() && letter.is_about_reports() => {
                 let answer = self.deliver(letter).await?;
                 Ok(answer.map(|body| changed(body, without_changes)))
@@ -149,6 +164,77 @@ impl Wire {
                 answer
             }
         })
+    }
+
+    /// Watches, and remembers if a revision has expired.
+    async fn watch_once(self, letter: Letter) -> Answer {
+        let key = self.expiry_of(letter.path());
+        let network = self.network().clone();
+        let answer = self.deliver(letter).await?;
+        if answer.status() == 410 {
+            let _ = network.mark(&key);
+        }
+        Ok(answer.map(|body| {
+            changed(body, move |text| {
+                if text.contains("\"code\":410") {
+                    let _ = network.mark(&key);
+                }
+                text.to_owned()
+            })
+        }))
+    }
+
+    fn expiry_of(&self, path: &str) -> String {
+        format!("{} has expired {path}", self.identity())
+    }
+
+    fn has_expired(&self, path: &str) -> bool {
+        self.network().is_marked(&self.expiry_of(path))
+    }
+
+    /// Events of works without those that a controller does not hear which lacks a protection.
+    fn overhear(&self, protection: Protection, text: &str) -> String {
+        text.split_inclusive('\n')
+            .filter(|line| self.is_heard(protection, line))
+            .collect()
+    }
+
+    fn is_heard(&self, protection: Protection, line: &str) -> bool {
+        let event: Value = serde_json::from_str(line).unwrap_or_default();
+        let object = &event["object"];
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let age = |pointer: &str| {
+            let since = parse_rfc3339(text(pointer));
+            since.map_or(TimeDelta::zero(), |since| {
+                self.network().ground.clock.wall() - since
+            })
+        };
+        if protection == Protection::Departure {
+            return event["type"] != "DELETED" || age("/metadata/deletionTimestamp") < LONG;
+        }
+        if !text("/metadata/name").ends_with(PROBE) || event["type"] == "DELETED" {
+            return true;
+        }
+        let cluster = text("/metadata/namespace");
+        let has_answered = line.contains(r#""message":"offer/1"#);
+        let is_first = has_answered
+            && self
+                .network()
+                .mark(&format!("answer of {}", text("/metadata/uid")));
+        let is_wrong = match protection {
+            Protection::Patience => age("/metadata/creationTimestamp") > LONG,
+            _ => line.contains(r#""message":"offer/1""#),
+        };
+        let is_lost = format!("nobody hears {cluster}");
+        if is_first && is_wrong {
+            let _ = self.network().mark(&is_lost);
+        }
+        !self.network().is_marked(&is_lost)
     }
 
     /// What is refused is sent again at once.

@@ -32,6 +32,11 @@ use crate::words;
 /// An API server waits so long for its storage before it answers with 504.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(7);
 
+/// A row, in names of what lasts, as far as reports are rejected that are created with it.
+fn in_creations(row: &str) -> String {
+    format!("{row} in creations")
+}
+
 /// The way of one client to the hub.
 #[derive(Clone, Debug)]
 pub struct Wire {
@@ -245,6 +250,17 @@ impl Wire {
         let count = self
             .network
             .next(&format!("{} {} {}", self.identity, letter.verb, letter.path()));
+        let is_event = seen.is("POST", "/events");
+        assert!(
+            !is_event || count > 1 || mutation != Mutation::Panic,
+            "a mutation"
+        );
+        if is_event && mutation == Mutation::Circle {
+            loop {
+                self.network.note("again");
+                tokio::task::yield_now().await;
+            }
+        }
         if letter.verb == "PATCH" && letter.is_about_reports() {
             self.network.keep(seen.body);
         }
@@ -355,7 +371,8 @@ impl Wire {
 
     /// Refuses a report that has a row which the hub does not accept at present. Half of the refusals name the row.
     fn invalid_row(&self, letter: &Letter) -> Option<Response<Body>> {
-        if self.role != Role::Controller || letter.verb != "PATCH" || !letter.is_about_reports() {
+        let is_written = matches!(letter.verb.as_str(), "POST" | "PATCH");
+        if self.role != Role::Controller || !is_written || !letter.is_about_reports() {
             return None;
         }
         let body: Value = serde_json::from_slice(&letter.body).ok()?;
@@ -376,19 +393,17 @@ impl Wire {
         if !rows.is_empty() && self.strikes(Fault::InvalidRow, letter) {
             let choice = network.choice("rejected row", &letter.name, letter.count);
             let row = &rows[usize::try_from(choice.between(0, rows.len() as u64 - 1)).ok()?];
-            if network.endures(&letter.name, letter.count) {
-                network.endure(Fault::InvalidRow, row);
-            } else {
-                let seconds = network
-                    .choice("rejected for", &letter.name, letter.count)
-                    .between(5, 120);
-                let until = network.ground.clock.elapsed() + Duration::from_secs(seconds);
-                network.last(Fault::InvalidRow, row, until);
-            }
+            self.reject(row, letter);
         }
-        let at = rows
-            .iter()
-            .position(|row| network.lasts(Fault::InvalidRow, row))?;
+        let is_creation = letter.verb == "POST";
+        let at = rows.iter().position(|row| {
+            let name = if is_creation {
+                in_creations(row)
+            } else {
+                row.clone()
+            };
+            network.lasts(Fault::InvalidRow, &name)
+        })?;
         let is_named = network.choice("named row", &rows[at], 0).happens(500);
         let field = if is_named {
             format!("rows[{at}].reason")
@@ -396,6 +411,25 @@ impl Wire {
             "rows".to_owned()
         };
         Some(refusal_about(422, Some(&field)))
+    }
+
+    /// The hub rejects a row from now on. In half of the cases it does so only in changes of a report, as a rule for updates would.
+    fn reject(&self, row: &str, letter: &Letter) {
+        let network = &self.network;
+        let choice = |what: &str| network.choice(what, &letter.name, letter.count);
+        let is_general = letter.verb == "POST" || !choice("rejected only in changes").happens(500);
+        let seconds = choice("rejected for").between(5, 120);
+        let until = network.ground.clock.elapsed() + Duration::from_secs(seconds);
+        for name in [Some(row.to_owned()), is_general.then(|| in_creations(row))]
+            .into_iter()
+            .flatten()
+        {
+            if network.endures(&letter.name, letter.count) {
+                network.endure(Fault::InvalidRow, &name);
+            } else {
+                network.last(Fault::InvalidRow, &name, until);
+            }
+        }
     }
 
     async fn carry_out(

@@ -309,6 +309,12 @@ pub fn upgrade(options: &Options, name: &str) -> Value {
             let canaries = selector(all.get(..canaries).unwrap_or_default());
             strategy["canaryClusters"] = json!({"clusterSelector": canaries});
         }
+        if let Some(seconds) = options.operators_timeout_seconds {
+            strategy["operatorsUpgradeTimeout"] = format!("{seconds}s").into();
+        }
+        if let Some(seconds) = options.action_timeout_seconds {
+            strategy["actionTimeout"] = format!("{seconds}s").into();
+        }
         if options.soak_seconds > 0 {
             strategy["minSuccessTime"] = format!("{}s", options.soak_seconds).into();
         }

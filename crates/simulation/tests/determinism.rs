@@ -6,21 +6,35 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use simulation::options::{ASKING, Options};
 use simulation::sweep::sweep;
 
+/// Seeds in which nobody is asked anything, and seeds in some of which clusters are asked: from when on.
+const FIRST: [u64; 2] = [0, ASKING];
+/// How many of each.
 const SEEDS: u64 = 20;
 const PROCESSES: usize = 3;
 
 /// The hash of the trace of each seed, run in this process.
 fn hashes(jobs: usize) -> BTreeMap<u64, u64> {
-    let totals = sweep(0, jobs, |begun| begun >= SEEDS, |_, _| Ok(())).unwrap();
-    totals.hashes
+    let runs = FIRST.map(|first| sweep(first, jobs, |begun| begun >= SEEDS, |_, _| Ok(())).unwrap());
+    runs.into_iter().flat_map(|totals| totals.hashes).collect()
 }
 
 /// The same, run in another process.
 fn hashes_elsewhere() -> BTreeMap<u64, u64> {
+    FIRST.into_iter().flat_map(hashes_from).collect()
+}
+
+fn hashes_from(first: u64) -> BTreeMap<u64, u64> {
     let output = Command::new(env!("CARGO_BIN_EXE_simulation"))
-        .args(["--hashes", "--seeds", &SEEDS.to_string()])
+        .args([
+            "--hashes",
+            "--seeds",
+            &SEEDS.to_string(),
+            "--from",
+            &first.to_string(),
+        ])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -34,7 +48,7 @@ fn hashes_elsewhere() -> BTreeMap<u64, u64> {
 #[test]
 fn the_same_seed_gives_the_same_trace_twice_and_in_other_processes() {
     let first = hashes(1);
-    assert_eq!(first.len(), usize::try_from(SEEDS).unwrap());
+    assert_eq!(first.len(), FIRST.len() * usize::try_from(SEEDS).unwrap());
     assert_eq!(first, hashes(2), "again in this process, on two threads");
     for number in 1..=PROCESSES {
         assert_eq!(first, hashes_elsewhere(), "in process {number}");
@@ -46,5 +60,12 @@ fn different_seeds_give_different_traces() {
     let mut all: Vec<u64> = hashes(2).into_values().collect();
     all.sort_unstable();
     all.dedup();
-    assert_eq!(all.len(), usize::try_from(SEEDS).unwrap());
+    assert_eq!(all.len(), FIRST.len() * usize::try_from(SEEDS).unwrap());
+}
+
+#[test]
+fn in_some_of_these_seeds_clusters_are_asked_and_worker_pools_are_waited_for() {
+    let options = || (ASKING..ASKING + SEEDS).map(Options::of);
+    assert!(options().any(|options| options.preflight.is_some()));
+    assert!(options().any(|options| options.worker_pools));
 }

@@ -5,11 +5,12 @@
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::report::{Outcome, Phase, ReportRow, Stage};
+use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 use hub_sim::Hub;
 use kube::Client;
@@ -36,6 +37,10 @@ use spoke_sim::{Agents, Pace};
 /// A cluster needs this long for its update, a quarter more or less.
 const UPDATE: Duration = Duration::from_mins(50);
 const JITTER: f64 = 0.25;
+/// Clocks of worlds with windows are 5:45 ahead.
+const ZONE: &str = "Asia/Kathmandu";
+/// The hour of their first night in which nothing starts.
+const EXCLUDED: [&str; 2] = ["2026-01-01T23:00", "2026-01-02T00:00"];
 
 /// What is upgraded.
 #[derive(Clone, Copy)]
@@ -53,6 +58,8 @@ struct World {
     soak_minutes: u64,
     /// With pre-action, operators and post-action.
     every_step: bool,
+    /// Clusters start at night, one hour of which is excluded.
+    at_night: bool,
 }
 
 /// Nothing that is not said.
@@ -66,6 +73,7 @@ const PLAIN: World = World {
     stuck: &[],
     soak_minutes: 0,
     every_step: false,
+    at_night: false,
 };
 
 impl World {
@@ -105,6 +113,14 @@ impl World {
             spec["preUpgradeAction"] = action("backup");
             spec["ocpOperators"] = json!({"approveAllUpgrades": true});
             spec["postUpgradeAction"] = action("check");
+        }
+        if self.at_night {
+            spec["maintenance"] = json!({
+                "timeZone": ZONE,
+                "windows": [{"name": "night", "schedule": "30 21 * * *", "duration": "5h"}],
+                "exclusions": [{"name": "backup", "start": EXCLUDED[0], "end": EXCLUDED[1]}],
+                "minimumRemaining": "1h",
+            });
         }
         json!({
             "apiVersion": "cluster.open-cluster-management.io/v1beta1",
@@ -328,7 +344,8 @@ fn compare(
     );
 }
 
-fn agree(world: World) {
+/// Compares both rehearsals of a world with its upgrade, and returns when each cluster began.
+fn agree(world: World) -> BTreeSet<DateTime<Utc>> {
     let course = play(world);
     let clusters = world.clusters;
     assert_eq!(course.rows.len(), usize::try_from(clusters).unwrap());
@@ -340,6 +357,7 @@ fn agree(world: World) {
     compare(&course.before, &course.rows, world.stalls(), &what);
     let what = format!("{clusters} clusters, from the middle");
     compare(&course.middle, &course.rows, world.stalls(), &what);
+    course.rows.values().filter_map(began).collect()
 }
 
 #[test]
@@ -416,4 +434,35 @@ fn the_rehearsal_of_an_upgrade_that_failures_stop_agrees_with_the_real_controlle
         stuck: &[10, 25],
         ..PLAIN
     });
+}
+
+#[test]
+fn the_rehearsal_of_windows_agrees_with_the_real_controller_which_starts_in_the_second_in_which_they_open() {
+    let began = agree(World {
+        seed: 7,
+        clusters: 50,
+        max_concurrency: 6,
+        at_night: true,
+        ..PLAIN
+    });
+    let time = |text: &str| parse_rfc3339(text).unwrap();
+    let first_from = |text: &str| began.range(time(text)..).next().copied();
+    // 21:30 and midnight of the first night, and 21:30 of the second.
+    for opens in [
+        "2026-01-01T15:45:00Z",
+        "2026-01-01T18:15:00Z",
+        "2026-01-02T15:45:00Z",
+    ] {
+        let late = first_from(opens).unwrap() - time(opens);
+        assert!(late < TimeDelta::seconds(1), "{late} after {opens}");
+    }
+    // Before the first night, in its excluded hour, in its last hour, and between the nights.
+    for closed in [
+        ("2026-01-01T00:00:00Z", "2026-01-01T15:45:00Z"),
+        ("2026-01-01T17:15:00Z", "2026-01-01T18:15:00Z"),
+        ("2026-01-01T19:45:00Z", "2026-01-02T15:45:00Z"),
+    ] {
+        let mut during = began.range(time(closed.0)..time(closed.1));
+        assert_eq!(during.next(), None, "{closed:?}");
+    }
 }

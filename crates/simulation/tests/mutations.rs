@@ -9,7 +9,7 @@ use simulation::choice::Choices;
 use simulation::fault::{Fault, Faults, Occasion};
 use simulation::mutation::Mutation;
 use simulation::options::{Options, Preflight};
-use simulation::oracle::Rule;
+use simulation::oracle::{Rule, Violation};
 use simulation::run::{run, run_mutated};
 use simulation::sweep::of_each;
 use simulation::trace::Trace;
@@ -50,7 +50,16 @@ fn cases_of_starts() -> Vec<Case> {
         options.timeout_seconds = 240;
         options.update_seconds = 60;
     });
+    // Jobs end long before their time.
+    let jobs = with(|options| {
+        options.actions = true;
+        options.operators = true;
+        options.update_seconds = 60;
+        options.operators_timeout_seconds = Some(241);
+        options.action_timeout_seconds = Some(241);
+    });
     vec![
+        (M::BlindToOtherTimes, Rule::Deadline, jobs, vec![]),
         (M::BlindToConcurrency, Rule::Concurrency, plain, vec![]),
         (
             M::BlindToCanaries,
@@ -124,7 +133,17 @@ fn cases_of_writes() -> Vec<Case> {
         (M::DeleteAtOnce, Rule::Target, plain.clone(), vec![]),
         (M::Unconditional, Rule::Target, plain.clone(), vec![]),
         (M::StartOutsider, Rule::Selected, plain.clone(), vec![]),
-        (M::TakeOver, Rule::Exclusive, rival, vec![]),
+        (M::TakeOver, Rule::Exclusive, rival.clone(), vec![]),
+        (
+            M::TakeOverInSoak,
+            Rule::Exclusive,
+            Options {
+                soak_seconds: 100,
+                ..rival
+            },
+            vec![],
+        ),
+        (M::DeleteUpgrade, Rule::Ends, plain.clone(), vec![]),
         (
             M::DeleteForeign,
             Rule::Foreign,
@@ -163,7 +182,9 @@ fn cases_of_writes() -> Vec<Case> {
             vec![],
         ),
         (M::End, Rule::Ended, actions, vec![]),
-        (M::EndEvents, Rule::Ended, plain, vec![]),
+        (M::EndEvents, Rule::Ended, plain.clone(), vec![]),
+        (M::Panic, Rule::Ended, plain.clone(), vec![]),
+        (M::Circle, Rule::Ended, plain, vec![]),
     ]
 }
 
@@ -174,6 +195,12 @@ fn cases_of_ends() -> Vec<Case> {
     let post = with(|options| options.actions = true);
     let stuck = with(|options| {
         options.timeout_seconds = 240;
+        options.update_seconds = 900;
+        options.chaos_seconds = 600;
+    });
+    let stuck_in_action = with(|options| {
+        options.actions = true;
+        options.action_timeout_seconds = Some(241);
         options.update_seconds = 900;
         options.chaos_seconds = 600;
     });
@@ -199,6 +226,7 @@ fn cases_of_ends() -> Vec<Case> {
             vec![at(Fault::Resize, "spring", 10)],
         ),
         (M::BlindToTimeout, Rule::Deadline, stuck, vec![]),
+        (M::BlindToOtherTimeouts, Rule::Deadline, stuck_in_action, vec![]),
         (
             M::NeverDelete,
             Rule::Ends,
@@ -217,6 +245,7 @@ fn cases_of_ends() -> Vec<Case> {
         (M::WrongSums, Rule::Conditions, plain.clone(), vec![]),
         (M::FrozenTimes, Rule::Conditions, plain.clone(), vec![]),
         (M::RecordTwice, Rule::Ends, plain.clone(), vec![]),
+        (M::DoubleRow, Rule::Rows, plain.clone(), vec![]),
         (
             M::TakesForNewer,
             Rule::Complete,
@@ -280,6 +309,22 @@ fn a_broken_controller_violates_the_rule_that_it_breaks() {
     });
     let missed: Vec<String> = missed.into_iter().flatten().collect();
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+/// A run that panics, or that would never end, has an outcome, and the faults by which it can be repeated.
+#[test]
+fn a_run_whose_tasks_panic_or_never_end_says_so_and_keeps_its_faults() {
+    let options = Options::default().with_rates(&[(Fault::Lost, 100)]);
+    for (mutation, text) in [
+        (Mutation::Panic, "a task panicked: a mutation at "),
+        (Mutation::Circle, "the run does not end: again at "),
+    ] {
+        let broken = run_mutated(&options, &Faults::ByRate, Trace::default(), Some(mutation)).unwrap();
+        let of_rule = |violation: &&Violation| violation.rule == Rule::Ended;
+        let found = broken.violations.iter().find(of_rule).unwrap();
+        assert!(found.what.contains(text), "{found}");
+        assert!(!broken.faults.is_empty());
+    }
 }
 
 /// Each of its requests is sent less often than it may be.

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use simulation::fault::{Fault, Faults};
 use simulation::options::Options;
 use simulation::oracle::Rule;
-use simulation::sweep::attempt;
+use simulation::run::run;
 use simulation::trace::Trace;
 
 fn simulation(arguments: &[&str]) -> Command {
@@ -103,12 +103,15 @@ fn a_directory_for_stories_is_made_before_anything_runs() {
 }
 
 #[test]
-fn a_run_that_panics_is_an_error_and_ends_nothing_else() {
+fn a_run_that_panics_violates_a_rule_and_ends_nothing_else() {
     // In no time at all there is no moment at which the second upgrade could come.
     let options = Options {
         chaos_seconds: 0,
         ..Options::default()
     };
-    let error = attempt(&options, &Faults::Only(BTreeSet::default()), Trace::default()).unwrap_err();
-    assert!(error.to_string().starts_with("the run panicked: "), "{error}");
+    let outcome = run(&options, &Faults::Only(BTreeSet::default()), Trace::default()).unwrap();
+    assert_eq!(outcome.violations.len(), 1);
+    assert_eq!(outcome.violations[0].rule, Rule::Ended);
+    let what = &outcome.violations[0].what;
+    assert!(what.starts_with("the run panicked: "), "{what}");
 }

@@ -39,20 +39,8 @@ const UNBOUND: &[(Fault, &str)] = &[
         "nobody but the agent knows better, so there is no protection to take away",
     ),
     (
-        Fault::HoldWork,
-        "nothing but the cluster's next attempt waits for a work to go",
-    ),
-    (
         Fault::Flap,
         "whoever starts a cluster may believe what it has said within the last minute",
-    ),
-    (
-        Fault::ProbeNonsense,
-        "what makes no sense is not known, and no other text of it means that a cluster is ready",
-    ),
-    (
-        Fault::LateAnswer,
-        "nobody can tell an answer that comes late from one that was given late",
     ),
 ];
 
@@ -99,7 +87,6 @@ fn cases_of_requests() -> Vec<Case> {
         F::Hang,
         F::LeaseHang,
         F::Partition,
-        F::Compaction,
         F::WatchCut,
         F::WatchSilent,
         F::WatchStuck,
@@ -121,6 +108,7 @@ fn cases_of_requests() -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     cases.extend(lost.map(|fault| case(fault, 300, P::Perseverance, Rule::Ends)));
     cases.extend(refused.map(|fault| case(fault, 1000, P::Pause, Rule::Storm)));
+    cases.push(case(F::Compaction, 300, P::Relisting, Rule::Ends));
     cases.extend(doubtful.map(|fault| case(fault, 500, P::Doubt, Rule::Concurrency)));
     cases.push(
         case(F::PageExpired, 300, P::Perseverance, Rule::Ends).within(|options| options.small_pages = true),
@@ -224,11 +212,16 @@ fn cases_of_people() -> Vec<Case> {
     cases
 }
 
-/// Faults of what is recorded.
+/// Faults of what is recorded, and of works that stay.
 fn cases_of_records() -> Vec<Case> {
     use Fault as F;
     use Protection as P;
     vec![
+        case(F::HoldWork, 300, P::Departure, Rule::Ends).within(|options| {
+            options.rival = true;
+            options.rival_version = 13;
+            options.chaos_seconds = 200;
+        }),
         case(F::DeleteReport, 300, P::Rewriting, Rule::Restart).within(|options| options.restart = true),
         case(F::Retry, 300, P::RetryToken, Rule::Restart).within(|options| options.restart = true),
         Case {
@@ -272,6 +265,11 @@ fn cases_of_probes() -> Vec<Case> {
         },
         case(F::Pool, 200, P::Pools, Rule::WorkerPools).within(pools),
         case(F::DeleteProbe, 200, P::Repair, Rule::Ends).within(asked),
+        case(F::ProbeNonsense, 300, P::Sense, Rule::Preflight).within(|options| {
+            asked(options);
+            options.mixed_offers = true;
+        }),
+        case(F::LateAnswer, 1000, P::Patience, Rule::Ends).within(asked),
         case(F::ForgeProbe, 300, P::Ownership, Rule::Foreign).within(asked),
     ]
 }

@@ -9,7 +9,7 @@ use crate::catalog::Catalog;
 use crate::fault::Faults;
 use crate::fields::{self, Time};
 use crate::platform::cvo::{self, Installation};
-use crate::platform::{Controller, ControllerContext, Pace, Platform};
+use crate::platform::{Controller, ControllerContext, Pace, Platform, pools};
 use crate::seeded_rng::SeededRng;
 use crate::store::{ApiError, ObjectKey, Store};
 
@@ -60,7 +60,7 @@ impl Cluster {
                 cvo::create_maps(&mut store, now);
             }
         }
-        Self {
+        let mut cluster = Self {
             name: name.into(),
             catalog: Catalog::new(installation.is_some()),
             store,
@@ -69,7 +69,14 @@ impl Cluster {
             asked: None,
             platform: Platform::offering(installation.map_or(&[], |installation| &installation.updates)),
             rng,
+        };
+        let offering = installation.filter(|installation| !installation.updates.is_empty());
+        let pools = offering.map(|installation| pools::objects(&installation.version));
+        for object in pools.into_iter().flatten() {
+            // This cannot fail, because the object is complete and its kind is served.
+            let _ = cluster.place("machine-config-operator", &object, now);
         }
+        cluster
     }
 
     /// Lets the cluster's controllers act. Returns when they next need to.

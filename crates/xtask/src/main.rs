@@ -3,6 +3,7 @@
 //! It contains the test suite's steps and the fence, and starts other programs of the workspace for everything else: `demo`,
 //! `bench`, `simulation`, `testenv` (hubs) and `generate` (CRDs and reference). So it compiles in seconds.
 
+mod beside;
 mod deny;
 mod e2e;
 mod fence;

@@ -2,12 +2,12 @@
 //! programs wait most of their time, so these have a run of their own.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use repository::{HUB_TESTS, Metadata};
 
+use crate::beside::Beside;
 use crate::e2e;
 use crate::program::{command, tests_with};
 
@@ -27,23 +27,12 @@ pub fn run(keep_going: bool) -> Result<()> {
     let all: BTreeSet<String> = waiting.union(&working).cloned().collect();
     command(tests(&all, keep_going)?.arg("--no-run"))?;
 
-    let output = metadata.target_directory.join("waiting-hub-tests.txt");
-    let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
     // Both before one starts: an error here would leave it behind.
-    let (mut beside, mut others) = (tests(&waiting, keep_going)?, tests(&working, keep_going)?);
-    beside.stdout(file.try_clone()?).stderr(file);
-    let mut child = beside.spawn().context("cargo does not start")?;
+    let (beside, mut others) = (tests(&waiting, keep_going)?, tests(&working, keep_going)?);
+    let beside = Beside::start("waiting-hub-tests", vec![beside])?;
     let worked = command(&mut others);
-    let waited: ExitStatus = child.wait()?;
-    let text = std::fs::read(&output)?;
-    eprintln!(
-        "\nthe output of the tests that ran at the same time:\n{}",
-        String::from_utf8_lossy(&text)
-    );
-    worked?;
-    let names: Vec<String> = waiting.into_iter().collect();
-    ensure!(waited.success(), "{}: {waited}", names.join(", "));
-    Ok(())
+    let waited = beside.end();
+    worked.and(waited)
 }
 
 /// `cargo test` of these targets.

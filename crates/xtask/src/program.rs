@@ -74,17 +74,19 @@ pub fn demo_profile(arguments: &[OsString]) -> Profile {
 
 /// Runs a command of cargo with our own standard streams.
 pub fn command(command: &mut Command) -> Result<()> {
-    let line = command
-        .get_args()
-        .map(|part| part.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ");
+    let line = line(command);
     eprintln!("$ cargo {line}");
     let status = command.status().context("cargo does not start")?;
     if !status.success() {
         bail!("cargo {line}: {status}");
     }
     Ok(())
+}
+
+/// The arguments of a command, as people read them.
+pub fn line(command: &Command) -> String {
+    let parts = command.get_args().map(|part| part.to_string_lossy());
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 /// Names of the integration tests of the workspace that need a feature, or of those that need none.

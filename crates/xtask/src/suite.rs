@@ -3,6 +3,7 @@
 //! The steps are here, with their order. A test target that needs a hub says so in its crate's `Cargo.toml`, as
 //! `required-features = ["hub-tests"]`, or `["spoke-tests"]` if it needs clusters beside the hub. All others need neither.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use repository::{FEATURES, Metadata, Profile, Programs, SIMULATION, browser, cargo, data, root};
 
+use crate::beside::{Beside, at_low_priority};
 use crate::program::{self, command, tests_with};
 use crate::{deny, e2e, fence, on_hub};
 
@@ -149,12 +151,11 @@ fn with_hub(keep_going: bool) -> Vec<Step> {
         step("programs", || Programs::build(Profile::Dev).map(drop)),
         step("hub tools", e2e::tools),
         step("hub tests", move || on_hub::run(keep_going)),
-        // Built alone, as for who tries it first: the program of the whole workspace would not show that a package lacks a feature.
+        step("spokes", spokes),
         step("demo", || {
             program::require("demo", program::demo_profile(&[]), &["--json"])?;
             program::require("demo", Profile::Dev, &["--real-hub", "--json"])
         }),
-        step("spokes", || e2e::run(&e2e::E2eArgs::default())),
         step("bench counts", || {
             program::require("bench", Profile::Dev, &["counts"])
         }),
@@ -162,13 +163,34 @@ fn with_hub(keep_going: bool) -> Vec<Step> {
     ]
 }
 
-/// Installs the plugin as the README says, but without optimising it, and runs it.
-fn install() -> Result<()> {
-    let directory = root().join("target/installed");
+/// The tests on real clusters wait most of their time. Beside them, the demo and the plugin are built, each alone, as for who
+/// tries them first: the programs of the whole workspace would not show that a package lacks a feature.
+fn spokes() -> Result<()> {
+    let builds = [program::demo_profile(&[]).build(), plugin()];
+    let beside = Beside::start("builds", builds.iter().map(at_low_priority).collect())?;
+    let tested = e2e::run(&e2e::E2eArgs::default());
+    tested.and(beside.end())
+}
+
+/// Where the plugin is installed.
+fn installed() -> PathBuf {
+    root().join("target/installed")
+}
+
+/// Installs the plugin as the README says, but without optimising it: with the profile of the demo, which needs most of the same.
+fn plugin() -> Command {
     let mut install = cargo();
     install.args(["install", "--locked", "--path", "crates/cli"]);
-    command(install.args(["--debug", "--force", "--root"]).arg(&directory))?;
-    let plugin = directory.join("bin/kubectl-mcu");
+    install
+        .args(["--profile", "quick", "--force", "--root"])
+        .arg(installed());
+    install
+}
+
+/// Installs the plugin, which is built already, and runs it.
+fn install() -> Result<()> {
+    command(&mut plugin())?;
+    let plugin = installed().join("bin/kubectl-mcu");
     let status = Command::new(&plugin).arg("--version").status();
     ensure!(
         status.is_ok_and(|status| status.success()),

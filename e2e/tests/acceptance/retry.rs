@@ -1,4 +1,4 @@
-//! The retry annotation: what failed is done again, what succeeded is not (3.1).
+//! Retries, by the annotation and by the spec: what failed is done again, what succeeded is not (3.1).
 
 use anyhow::Result;
 use api::names::ANNOTATION_STARTED_AT;
@@ -139,5 +139,56 @@ async fn each_value_retries_once_and_a_retried_canary_opens_the_gate() -> Result
     s.agent(1).completed().await?;
     s.agent(2).completed().await?;
     s.complete().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_entry_of_the_spec_retries_the_clusters_that_it_names_once_and_leaves_the_others_failed()
+-> Result<()> {
+    let s = Scenario::new(2).await?;
+    s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "4s"}}))
+        .await?;
+    s.agent(1).available(Platform).await?;
+    s.agent(2).available(Platform).await?;
+    s.until("both failed", |seen| seen.clusters().failed == 2).await?;
+    let entry = |id: &str, more: serde_json::Value| {
+        let mut entry = json!({"id": id});
+        sample::join(&mut entry, &more);
+        entry
+    };
+    let first = entry("first", json!({"clusters": [s.c(1)]}));
+    let strategy = |retry: serde_json::Value| json!({"upgradeStrategy": {"clusterUpgradeTimeout": "1h", "retry": retry}});
+    s.edit(strategy(json!([first]))).await?;
+    s.up()
+        .row_until(s.c(1), "retried", |row| {
+            row.retry == "first" && row.phase == Phase::Initialized
+        })
+        .await?;
+    let seen = s
+        .until("carried out", |seen| seen.status.retries == ["first"])
+        .await?;
+    assert_eq!(seen.clusters().failed, 1);
+    s.agent(1).completed().await?;
+    s.until("complete", |seen| seen.clusters().complete == 1).await?;
+    let second = entry("second", json!({"reasons": ["ClusterUpgradeTimeout"]}));
+    let none = entry("third", json!({"clusters": [s.c(1)]}));
+    s.edit(strategy(json!([first, second, none]))).await?;
+    s.up()
+        .row_until(s.c(2), "retried", |row| {
+            row.retry == "second" && row.phase == Phase::Initialized
+        })
+        .await?;
+    s.agent(2).completed().await?;
+    let seen = s
+        .until("complete", |seen| {
+            seen.is("Complete") && seen.status.retries.len() == 3
+        })
+        .await?;
+    assert_eq!(seen.status.retries, ["first", "second", "third"]);
+    let refused = s.edit(strategy(json!([{"id": "not a name"}]))).await.unwrap_err();
+    assert!(
+        format!("{refused:#}").contains("spec.upgradeStrategy.retry[0].id"),
+        "{refused:#}"
+    );
     Ok(())
 }

@@ -18,8 +18,9 @@ fn soaking(seconds: u32, change: &Value) -> Value {
 #[tokio::test]
 async fn a_soaking_cluster_holds_no_slot_and_completes_when_its_time_is_over() -> Result<()> {
     let s = Scenario::new(2).await?;
+    // Long enough to look at on a slow machine.
     s.create(soaking(
-        5,
+        20,
         &json!({"upgradeStrategy": {"maxConcurrency": 1}, "postUpgradeAction": sample::action("check")}),
     ))
     .await?;
@@ -52,7 +53,7 @@ async fn a_soaking_cluster_holds_no_slot_and_completes_when_its_time_is_over() -
         .row_until(s.c(1), "the soak is recorded", |row| end(row).is_some())
         .await?;
     let ended = end(&row).context("the soak has an end")?;
-    assert!(ended - began >= TimeDelta::seconds(5), "{began} to {ended}");
+    assert!(ended - began >= TimeDelta::seconds(20), "{began} to {ended}");
     assert!(
         post_action.started() >= Some(ended),
         "{:?}",

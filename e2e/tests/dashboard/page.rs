@@ -1,6 +1,7 @@
 //! The page in a real browser. These tests are skipped where there is none.
 
 use anyhow::Result;
+use chrono::{TimeDelta, Utc};
 use e2e::Browser;
 use e2e::browser::key;
 use repository::browser;
@@ -48,6 +49,37 @@ async fn a_change_on_the_hub_appears_without_a_reload() {
         .wait("document.querySelector('#announcer').textContent")
         .await
         .unwrap();
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn answers_of_clusters_what_holds_them_and_the_expected_end_are_shown() {
+    let mut running = Running::start(300, false).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    let in_hours = |hours: i64| (Utc::now() + TimeDelta::hours(hours)).to_rfc3339();
+    let status = json!({
+        "preflight": {"ready": 290, "blocked": 8, "unknown": 2, "unsupported": 0},
+        "estimate": {"p50": in_hours(5), "p90": in_hours(30), "basis": "Usual", "samples": 0},
+    });
+    running.fleet.set_status(&status).await.unwrap();
+    let blocked = |row: &mut Value| {
+        row["phase"] = json!("Blocked");
+        row["reason"] = json!("AdminAckRequired");
+        row["message"] = json!("ack-4.13-removals-in-4.14: APIs are removed");
+    };
+    running.fleet.change(0, &[7, 8], blocked).await.unwrap();
+    for (place, text) in [
+        ("#facts", "290 ready, 8 blocked, 2 unknown, 0 unsupported"),
+        ("#facts", "Expected end"),
+        ("#facts", "in 9 of 10 cases within"),
+        ("#causes", "ack-4.13-removals-in-4.14"),
+        ("#timeline", "Expected to end"),
+    ] {
+        let shown = format!("document.querySelector('{place}').textContent.includes('{text}')");
+        browser.wait(&shown).await.unwrap();
+    }
     browser.quit().await.unwrap();
 }
 

@@ -26,12 +26,24 @@ fn accepted_risk() -> Value {
     json!({"clusterVersion": {"acceptRisks": [risk]}})
 }
 
-/// The first cluster is on Azure, the second on AWS, and the third has no metric of its platform.
+/// The image that a cluster reports for an update with risks.
+fn image_with_risks<'a>(version: &'a Value, target: &str) -> &'a str {
+    let updates = version["status"]["conditionalUpdates"].as_array();
+    let mut updates = updates.into_iter().flatten();
+    let update = updates.find(|update| update["release"]["version"] == target);
+    update
+        .and_then(|update| update["release"]["image"].as_str())
+        .unwrap_or_default()
+}
+
+/// The first cluster is on Azure and accepts risks by name, the second is on AWS, and the third has no metric of its platform.
 #[tokio::test]
 async fn a_risk_that_applies_blocks_that_cluster_alone_before_its_start_and_is_accepted_by_name() -> Result<()>
 {
     let (from, target, channel) = ("4.15.10", "4.15.49", "stable-4.15");
-    whole(&[at(from, channel)], async |turn| {
+    let mut preview = at(from, channel);
+    preview["era"] = json!("C");
+    whole(&[preview, at(from, channel)], async |turn| {
         let s = turn.scenario();
         let asked = with(&[to(target, channel), limits(3, "20m"), require()]);
         s.create(asked).await?;
@@ -51,6 +63,9 @@ async fn a_risk_that_applies_blocks_that_cluster_alone_before_its_start_and_is_a
             .await?;
         assert!(row.message.contains(RISK), "{row:?}");
 
+        let before = turn.cluster(3).version().await?;
+        let image = image_with_risks(&before, target);
+        assert!(image.contains("@sha256:"), "{before}");
         let risk = json!([{"name": RISK, "reason": "no machine set is scaled meanwhile"}]);
         s.edit(json!({"clusterVersion": {"acceptRisks": risk}})).await?;
         s.until("two of three", |seen| seen.clusters().complete == 2)
@@ -61,22 +76,26 @@ async fn a_risk_that_applies_blocks_that_cluster_alone_before_its_start_and_is_a
             .await?;
         let asked = &version["spec"]["desiredUpdate"];
         assert_eq!(
-            (&asked["version"], &asked["force"]),
-            (&json!(target), &json!(false))
+            (&asked["version"], &asked["acceptRisks"]),
+            (&json!(target), &json!([{"name": RISK}]))
         );
-        let image = version["status"]["desired"]["image"].as_str().unwrap_or_default();
-        assert_eq!(
-            asked["image"], image,
-            "the request has the image that this cluster reported"
-        );
-
+        assert!(asked["image"].as_str().unwrap_or_default().is_empty(), "{asked}");
+        assert_ne!(asked["force"], true, "{asked}");
         let accept =
             json!({"preflight": {"unknownRisks": "Accept"}, "clusterVersion": {"acceptRisks": null}});
         s.edit(accept).await?;
         s.complete().await?;
-        turn.cluster(3)
+        let version = turn
+            .cluster(3)
             .version_until("upgraded", completed(target))
             .await?;
+        let asked = &version["spec"]["desiredUpdate"];
+        assert_eq!(
+            (&asked["version"], &asked["image"]),
+            (&json!(target), &json!(image)),
+            "the request has the image that this cluster reported before"
+        );
+        assert_ne!(asked["force"], true, "{asked}");
         for number in 1..=3 {
             assert_eq!(s.created(number, Platform), 1);
         }

@@ -9,12 +9,13 @@ use crate::shell::{SUCCESS, Step};
 
 /// The pages, in the order in which they are tried: the first one makes the upgrade `spring`, `retry-and-pause` deletes it, and the
 /// last one removes the controller from the hub.
-pub const PAGES: [&str; 26] = [
+pub const PAGES: [&str; 28] = [
     "docs/guide/first-upgrade.md",
     "docs/guide/before-you-start.md",
     "docs/guide/command-line.md",
     "docs/guide/dashboard.md",
     "docs/guide/canaries-and-slots.md",
+    "docs/guide/maintenance-windows.md",
     "docs/guide/coming-from-cluster-curator.md",
     "docs/guide/coming-from-talm.md",
     "docs/guide/gates-and-acks.md",
@@ -30,6 +31,7 @@ pub const PAGES: [&str; 26] = [
     "docs/guide/lint-graph-data.md",
     "docs/guide/serve-your-own-graph.md",
     "docs/guide/backup-and-restore.md",
+    "docs/guide/one-broken-cluster.md",
     "docs/guide/retry-and-pause.md",
     "examples/README.md",
     "README.md",
@@ -98,9 +100,21 @@ const BEFORE: &[(&str, &str, &str)] = &[
         "kubectl mcu create autumn -n upgrades --name prod-1 --to 4.20.4 --paused",
     ),
     (
+        // An earlier page may have retried edge-17.
+        "docs/guide/one-broken-cluster.md",
+        "kubectl mcu causes spring",
+        "until [ -n \"$(kubectl mcu clusters spring -n upgrades --phase Failed -o name)\" ]; do sleep 1; done",
+    ),
+    (
         // The page before it has retried edge-17.
         "docs/guide/retry-and-pause.md",
         "kubectl mcu clusters spring",
+        "until [ -n \"$(kubectl mcu clusters spring -n upgrades --phase Failed -o name)\" ]; do sleep 1; done",
+    ),
+    (
+        // It was retried just before.
+        "docs/guide/retry-and-pause.md",
+        "kubectl mcu retry spring --reason",
         "until [ -n \"$(kubectl mcu clusters spring -n upgrades --phase Failed -o name)\" ]; do sleep 1; done",
     ),
     (

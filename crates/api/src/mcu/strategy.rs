@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::CanaryClusters;
+use super::{CanaryClusters, RetryRequest, SkipRequest};
 use crate::schema;
 
 /// Limits the risk of the upgrade: canaries, concurrency, time limits, tolerated failures and soak time.
@@ -46,6 +46,16 @@ pub struct UpgradeStrategy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration_or_zero")]
     pub min_success_time: Option<String>,
+    /// Clusters that failed, or whose pre-action is degraded, and that are to be tried again, each retry once and in this order. Steps
+    /// that succeeded are not repeated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
+    pub retry: Vec<RetryRequest>,
+    /// Clusters that are not upgraded although they are selected. They count as neither complete nor failed. What is under way on a
+    /// cluster ends first, and its failure does not count. A cluster that is removed from the list is upgraded after all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]
+    pub skip: Vec<SkipRequest>,
     /// Ignore: the platform upgrade of a cluster is done when its ClusterVersion says so; its worker nodes may follow
     /// later. Wait: it is done when all worker pools are updated, too. Paused pools are waited for and never resumed.
     #[serde(default, skip_serializing_if = "WorkerPoolsMode::is_default")]
@@ -99,6 +109,8 @@ impl Default for UpgradeStrategy {
             operators_upgrade_timeout: default_operators_timeout(),
             max_failures: None,
             min_success_time: None,
+            retry: Vec::new(),
+            skip: Vec::new(),
             worker_pools: WorkerPoolsMode::Ignore,
             worker_pools_timeout: None,
         }

@@ -5,8 +5,11 @@
 //! among its manifests, and names and labels that cannot exist (`docs/design/rules.md#one-set-of-spec-rules`).
 
 mod grammar;
+mod maintenance;
 mod preflight;
+mod retry;
 mod selection;
+mod skip;
 
 use std::collections::BTreeSet;
 use std::{fmt, io};
@@ -19,9 +22,12 @@ use crate::lenient::measure;
 use crate::mcu::{ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, UpgradeStrategy};
 use crate::names::MAX_MCU_NAME;
 use grammar::is_lower_case;
+use maintenance::check_maintenance;
 use preflight::check_preflight;
 pub use preflight::is_ack_key;
+use retry::check_retries;
 use selection::{check_placements, check_selector};
+use skip::check_skipped;
 
 pub use grammar::is_subdomain;
 
@@ -94,6 +100,7 @@ pub fn validate(name: &str, spec: &ManagedClustersUpgradeSpec) -> Vec<SpecViolat
     }
     check_target(spec, &mut found);
     check_preflight(spec, &mut found);
+    check_maintenance(spec.maintenance.as_ref(), &mut found);
     check_operators(spec, &mut found);
     check_strategy(&spec.upgrade_strategy, &mut found);
     for (field, action) in [
@@ -195,6 +202,8 @@ fn check_operator(field: &str, operator: &OperatorRef, found: &mut Vec<SpecViola
 }
 
 fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<SpecViolation>) {
+    check_retries(&strategy.retry, found);
+    check_skipped(&strategy.skip, found);
     if let Some(canaries) = &strategy.canary_clusters {
         check_selector(
             "spec.upgradeStrategy.canaryClusters.clusterSelector",
@@ -243,6 +252,28 @@ fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<SpecViolation>) {
             "must be a number of clusters of at least 0, or a percentage from 0% to 100% such as 5%",
         ));
     }
+}
+
+/// Checks the name of a cluster.
+fn check_cluster(field: &str, name: &str, found: &mut Vec<SpecViolation>) {
+    if !is_subdomain(name) {
+        found.push(violation(
+            field,
+            format!("{name:?} must be the name of a ManagedCluster"),
+        ));
+    }
+}
+
+/// Checks that a name is not among those before.
+fn check_twice<'a>(seen: &mut BTreeSet<&'a str>, name: &'a str, field: &str, found: &mut Vec<SpecViolation>) {
+    if !seen.insert(name) {
+        found.push(violation(field, format!("{name} is named twice; remove one")));
+    }
+}
+
+/// False for white space alone, whether it can be seen or not.
+fn says_something(reason: &str) -> bool {
+    reason.chars().any(char::is_alphanumeric)
 }
 
 fn check_action(action_field: &str, action: &UpgradeAction, found: &mut Vec<SpecViolation>) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{SpecViolation, parse_duration, violation};
+use super::{SpecViolation, check_twice, parse_duration, says_something, violation};
 use crate::mcu::{ClusterVersionSpec, ManagedClustersUpgradeSpec};
 use crate::preflight::{PreflightMode, PreflightSpec};
 
@@ -127,19 +127,11 @@ pub fn is_ack_key(key: &str) -> bool {
 }
 
 fn check_reason(field: &str, reason: &str, found: &mut Vec<SpecViolation>) {
-    // White space alone says nothing, whether it can be seen or not.
-    let says_something = reason.chars().any(char::is_alphanumeric);
-    if !says_something || reason.len() > MAX_REASON * 4 {
+    if !says_something(reason) || reason.len() > MAX_REASON * 4 {
         found.push(violation(
             format!("{field}.reason"),
             format!("must say why, in at most {MAX_REASON} characters"),
         ));
-    }
-}
-
-fn check_twice<'a>(seen: &mut BTreeSet<&'a str>, name: &'a str, field: &str, found: &mut Vec<SpecViolation>) {
-    if !seen.insert(name) {
-        found.push(violation(field, format!("{name} is named twice; remove one")));
     }
 }
 

@@ -3,9 +3,11 @@
 //! A name that cannot exist is rejected, although it would match nothing under `In`: under `NotIn` and `DoesNotExist`
 //! it would match every cluster.
 
+use std::collections::BTreeMap;
+
 use super::grammar::{is_dns_label, is_label_key, is_label_value, is_subdomain};
 use super::{SpecViolation, violation};
-use crate::mcu::{ClusterSelector, LabelOperator, PlacementRef};
+use crate::mcu::{ClusterSelector, LabelExpression, LabelOperator, PlacementRef};
 use crate::names::{KEY_METADATA_NAME, LABEL_NAME};
 
 const NAME: &str =
@@ -46,12 +48,22 @@ pub(super) fn check_selector(field: &str, selector: &ClusterSelector, found: &mu
             ));
         }
     }
-    for (key, value) in &selector.match_labels {
+    check_labels(field, &selector.match_labels, &selector.match_expressions, found);
+}
+
+/// Checks the labels and expressions of a selector.
+pub(super) fn check_labels(
+    field: &str,
+    labels: &BTreeMap<String, String>,
+    expressions: &[LabelExpression],
+    found: &mut Vec<SpecViolation>,
+) {
+    for (key, value) in labels {
         let at = format!("{field}.matchLabels.{key}");
         check_key(&at, key, found);
         check_value(&at, key, value, found);
     }
-    for (index, expression) in selector.match_expressions.iter().enumerate() {
+    for (index, expression) in expressions.iter().enumerate() {
         let at = format!("{field}.matchExpressions[{index}]");
         let wants_values = matches!(expression.operator, LabelOperator::In | LabelOperator::NotIn);
         if wants_values == expression.values.is_empty() {

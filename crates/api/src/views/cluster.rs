@@ -3,14 +3,14 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use super::{Condition, resource, slim_meta};
+use super::{Condition, resource, zoned_meta};
 use crate::lenient::Lenient;
 
 /// A ManagedCluster (`cluster.open-cluster-management.io/v1`, cluster-scoped).
 #[derive(Clone, Debug, Deserialize)]
 pub struct ManagedCluster {
-    /// Name, labels, deletion time.
-    #[serde(deserialize_with = "slim_meta")]
+    /// Name, labels, deletion time, and the annotations that may tell a time zone.
+    #[serde(deserialize_with = "zoned_meta")]
     pub metadata: ObjectMeta,
     /// Spec.
     #[serde(default)]

@@ -25,6 +25,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 use serde::{Deserialize, Deserializer};
 
 use crate::lenient::Lenient;
+use crate::maintenance::may_tell_zone;
 
 /// A condition, with the fields that the controller reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -104,12 +105,18 @@ struct SlimMeta {
 
 /// Reads metadata without owner references, and with only the annotations of our group.
 pub(crate) fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    SlimMeta::deserialize(deserializer).map(|slim| reduce(slim).0)
+    SlimMeta::deserialize(deserializer).map(|slim| reduce(slim, |key| key.starts_with(crate::GROUP)).0)
+}
+
+/// Like [`slim_meta`], but with the annotations that may tell a time zone instead of those of our group.
+pub(crate) fn zoned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    SlimMeta::deserialize(deserializer).map(|slim| reduce(slim, may_tell_zone).0)
 }
 
 /// Like [`slim_meta`], but with owner references, for kinds that count only with their owner.
 pub(crate) fn owned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let (mut meta, owners) = reduce(SlimMeta::deserialize(deserializer)?);
+    let slim = SlimMeta::deserialize(deserializer)?;
+    let (mut meta, owners) = reduce(slim, |key| key.starts_with(crate::GROUP));
     meta.owner_references = match owners {
         Lenient::Good(owners) => Some(owners),
         Lenient::Absent | Lenient::Broken(_) => None,
@@ -117,10 +124,10 @@ pub(crate) fn owned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<O
     Ok(meta)
 }
 
-fn reduce(slim: SlimMeta) -> (ObjectMeta, Lenient<Vec<OwnerReference>>) {
+fn reduce(slim: SlimMeta, keeps: impl Fn(&str) -> bool) -> (ObjectMeta, Lenient<Vec<OwnerReference>>) {
     let annotations = slim.annotations.map(|all| {
         all.into_iter()
-            .filter(|(key, _)| key.starts_with(crate::GROUP))
+            .filter(|(key, _)| keeps(key))
             .collect::<BTreeMap<_, _>>()
     });
     let meta = ObjectMeta {

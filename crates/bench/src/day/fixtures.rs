@@ -170,7 +170,7 @@ pub const CASES: [Case; 22] = [
             "update-service-outage",
             timeout(&["InvalidUpdate", NOT_OFFERED, "RemoteFailed"]),
         ),
-        "NotOffered",
+        "UpdatesNotRetrieved",
     ),
     case(
         "unverified",

@@ -107,7 +107,17 @@ pub(super) const RETRY_EXAMPLES: &str = "\
 Examples:
   # List the failed clusters, fix them, then retry them
   kubectl mcu clusters spring --phase Failed --phase PreActionDegraded
-  kubectl mcu retry spring";
+  kubectl mcu retry spring
+
+  # Retry one cluster, and those whose Job failed
+  kubectl mcu retry spring edge-12
+  kubectl mcu retry spring --reason JobFailed --dry-run";
+
+pub(super) const SKIP_EXAMPLES: &str = "\
+Examples:
+  # One cluster cannot be upgraded for now
+  kubectl mcu skip spring edge-17 --reason 'no power until May'
+  kubectl mcu unskip spring edge-17";
 
 pub(super) const LINT_EXAMPLES: &str = "\
 Examples:
@@ -144,6 +154,14 @@ Examples:
 
   # The plan of a file before it is applied; exit code 3 if it would stall
   kubectl mcu plan -f upgrade.yaml -o json";
+
+pub(super) const WINDOWS_EXAMPLES: &str = "\
+Examples:
+  # When may the clusters of an upgrade start, in their own time zones and in UTC?
+  kubectl mcu windows spring -n upgrades
+
+  # The next ten openings for one cluster, by a file that is not applied yet
+  kubectl mcu windows -f upgrade.yaml --managed-cluster edge-17 --next 10";
 
 pub(super) const PREFLIGHT_EXAMPLES: &str = "\
 Examples:

@@ -90,3 +90,29 @@ pub struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     pub durations: Option<PathBuf>,
 }
+
+/// Flags of `windows`.
+#[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("whose").required(true).args(["name", "file"])))]
+pub struct WindowsArgs {
+    /// Name of an upgrade on the hub.
+    #[arg(value_parser = object_name)]
+    pub name: Option<String>,
+    /// File with the manifest of one upgrade as YAML or JSON, or - for standard input.
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Read this directory instead of the hub. It was written with rehearse --save.
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+    /// Show only this cluster.
+    #[arg(long, value_name = "CLUSTER", value_parser = object_name)]
+    pub managed_cluster: Option<String>,
+    /// Number of openings to show, from 1 to 100.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = openings)]
+    pub next: usize,
+}
+
+fn openings(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=100).contains(number));
+    number.ok_or_else(|| "must be a number from 1 to 100".to_owned())
+}

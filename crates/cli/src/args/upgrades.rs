@@ -106,9 +106,52 @@ pub struct RetryArgs {
     /// Name of the upgrade.
     #[arg(value_parser = object_name)]
     pub name: String,
-    /// Set the annotation even if the reports show no cluster to retry.
+    /// Names of the ManagedClusters to retry. The default are all that failed.
+    #[arg(value_name = "CLUSTER", value_parser = object_name)]
+    pub clusters: Vec<String>,
+    /// Retry only clusters that failed for this reason, such as Unheard. May be repeated.
+    #[arg(long = "reason", value_name = "REASON")]
+    pub reasons: Vec<String>,
+    /// Edit nothing, and print which clusters would be retried.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Ask for the retry even if the reports show no cluster to retry.
     #[arg(long)]
     pub force: bool,
+}
+
+/// Flags of `skip`.
+#[derive(Clone, Debug, Args)]
+pub struct SkipArgs {
+    /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
+    pub name: String,
+    /// Names of the ManagedClusters to leave out.
+    #[arg(value_name = "CLUSTER", required = true, value_parser = object_name)]
+    pub clusters: Vec<String>,
+    /// Why they are skipped. The reason is kept in the spec.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// Skip canaries, too. The other clusters then start without them.
+    #[arg(long)]
+    pub acknowledge_canary: bool,
+    /// Edit nothing, and print what would become of the clusters.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Flags of `unskip`.
+#[derive(Clone, Debug, Args)]
+pub struct UnskipArgs {
+    /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
+    pub name: String,
+    /// Names of the ManagedClusters to upgrade after all.
+    #[arg(value_name = "CLUSTER", required = true, value_parser = object_name)]
+    pub clusters: Vec<String>,
+    /// Edit nothing, and print what would happen.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Flags of `accept`.

@@ -1,22 +1,17 @@
-//! `pause`, `resume` and `retry`: each sends one merge patch and describes the result.
+//! `pause` and `resume`: each sends one merge patch and describes the result.
 
 use std::fmt::Write as _;
 
 use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED};
-use api::time::to_rfc3339;
-use chrono::Utc;
 use serde_json::{Value, json};
 
-use crate::args::{Common, RetryArgs};
+use crate::args::Common;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::objects;
 use crate::screen::Screen;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
-
-/// Maximum number of cluster names that an answer lists.
-const MAX_NAMES: usize = 10;
 
 pub(super) async fn pause(
     common: &Common,
@@ -34,25 +29,6 @@ pub(super) async fn pause(
         hub.patch(name, &pause_patch(paused)).await?
     };
     let text = objects::upgrade(common.output, &after).unwrap_or_else(|| paused_text(&before, paused));
-    screen.print(&text);
-    Ok(Exit::Done)
-}
-
-pub(super) async fn retry(common: &Common, args: &RetryArgs, screen: Screen) -> Result<Exit, Failure> {
-    let hub = Hub::connect(common).await?;
-    let upgrade = hub.upgrade(&args.name).await?;
-    let rows = hub.rows(&upgrade).await?;
-    let clusters = rows.retryable();
-    if clusters.is_empty() && !args.force {
-        return Err(Failure::Other(format!(
-            "nothing to retry: no cluster of {}/{} is Failed or PreActionDegraded; add --force to set the annotation anyway",
-            hub.namespace(),
-            args.name
-        )));
-    }
-    let token = retry_token(&upgrade.retry, &to_rfc3339(Utc::now()));
-    let after = hub.patch(&args.name, &retry_patch(&token)).await?;
-    let text = objects::upgrade(common.output, &after).unwrap_or_else(|| retried_text(&upgrade, &clusters));
     screen.print(&text);
     Ok(Exit::Done)
 }
@@ -117,46 +93,6 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
 fn counted(count: i64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
-}
-
-fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
-    let done = if clusters.is_empty() {
-        "annotated, not retried"
-    } else {
-        "retried"
-    };
-    let mut text = format!("{TYPE_AND_GROUP}/{} {done}\n", upgrade.name);
-    if clusters.is_empty() {
-        text.push_str(
-            "No cluster is Failed or PreActionDegraded, so no cluster is retried. Clusters that fail later need another retry.\n",
-        );
-    } else {
-        let shown = clusters
-            .iter()
-            .take(MAX_NAMES)
-            .copied()
-            .collect::<Vec<_>>()
-            .join(", ");
-        let more = clusters.len().saturating_sub(MAX_NAMES);
-        let rest = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        let _ = writeln!(
-            text,
-            "{} will be retried: {shown}{rest}.",
-            counted(i64::try_from(clusters.len()).unwrap_or(i64::MAX), "cluster")
-        );
-    }
-    if upgrade.paused {
-        let _ = writeln!(
-            text,
-            "The upgrade is paused. These clusters start after you run kubectl mcu resume {} -n {}",
-            upgrade.name, upgrade.namespace
-        );
-    }
-    text
 }
 
 #[cfg(test)]

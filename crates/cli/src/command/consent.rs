@@ -8,7 +8,8 @@ use api::report::ReportRow;
 use observe::preflight::nearest;
 
 use crate::args::{Common, ConsentArgs, UnknownFields};
-use crate::consent::{self, Edit, edited, manifest, obstacle, patch};
+use crate::consent::{Edit, change, edited, manifest, obstacle, patch};
+use crate::edit;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
@@ -60,9 +61,7 @@ pub(super) async fn run(
     if !args.yes && !confirmed(consent, screen) {
         return Err(Failure::Other("nothing was changed".to_owned()));
     }
-    let send = async |patch| hub.patch(&upgrade.name, &patch).await;
-    let read = async || hub.upgrade(&upgrade.name).await;
-    let after = consent::write(&upgrade, (consent, &list), send, read).await?;
+    let after = edit::carry_out(&hub, &upgrade, &change(consent, &list)).await?;
     let done = match consent {
         Consent::Risk => "accepted",
         Consent::Gate => "acknowledged",

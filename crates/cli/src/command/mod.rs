@@ -15,9 +15,12 @@ mod lint;
 mod orphans;
 mod preflight;
 mod rehearse;
+mod retry;
 mod show;
+mod skip;
 mod updates;
 mod version;
+mod windows;
 
 use std::ffi::OsString;
 
@@ -72,6 +75,7 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Orphans => orphans::run(common, screen).await,
         Command::Rehearse(args) => rehearse::run(common, args, screen).await,
         Command::Plan(args) => rehearse::plan(common, args, screen).await,
+        Command::Windows(args) => windows::run(common, args, screen).await,
         Command::Completion(args) => {
             screen.print(&crate::completion::script(args.shell));
             Ok(Exit::Done)
@@ -126,10 +130,19 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
             change::pause(common, &args.name, false, screen).await
         }
         Command::Preflight(_) | Command::Accept(_) | Command::Ack(_) => before_start(cli, screen).await,
-        Command::Retry(args) => {
-            refuse_all_namespaces(common)?;
-            change::retry(common, args, screen).await
-        }
+        Command::Retry(_) | Command::Skip(_) | Command::Unskip(_) => of_clusters(cli, screen).await,
+    }
+}
+
+/// The commands that change what becomes of single clusters.
+async fn of_clusters(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
+    let common = &cli.common;
+    refuse_all_namespaces(common)?;
+    match &cli.command {
+        Command::Skip(args) => skip::skip(common, args, screen).await,
+        Command::Unskip(args) => skip::unskip(common, args, screen).await,
+        Command::Retry(args) => retry::run(common, args, screen).await,
+        _ => Ok(Exit::Usage),
     }
 }
 

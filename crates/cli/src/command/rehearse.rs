@@ -126,22 +126,26 @@ fn times_of(file: Option<&Path>) -> Result<FileTimes, Failure> {
 
 /// Which upgrade is asked for, and where the hub is read.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
-    name: Option<&'a str>,
-    file: Option<&'a Path>,
-    from: Option<&'a Path>,
+pub(super) struct Asked<'a> {
+    pub(super) name: Option<&'a str>,
+    pub(super) file: Option<&'a Path>,
+    pub(super) from: Option<&'a Path>,
 }
 
 /// The hub as it was read, with the upgrade in its place.
-struct Prepared {
-    read: ReadHub,
-    subject: Subject,
-    lists: HubLists,
-    uid: String,
+pub(super) struct Prepared {
+    pub(super) read: ReadHub,
+    pub(super) subject: Subject,
+    pub(super) lists: HubLists,
+    pub(super) uid: String,
 }
 
 /// Reads the hub or a directory. `None` if the file has errors, which are printed.
-async fn prepare(common: &Common, asked: Asked<'_>, screen: Screen) -> Result<Option<Prepared>, Failure> {
+pub(super) async fn prepare(
+    common: &Common,
+    asked: Asked<'_>,
+    screen: Screen,
+) -> Result<Option<Prepared>, Failure> {
     if common.all_namespaces {
         return Err(Failure::Other(
             "a rehearsal or a plan is about one upgrade, so -A cannot be used; give its namespace with -n"
@@ -174,7 +178,11 @@ async fn prepare(common: &Common, asked: Asked<'_>, screen: Screen) -> Result<Op
 }
 
 /// What is said when there is nothing to rehearse.
-fn refused(refusal: NoRehearsal, (namespace, name): (&str, &str), screen: Screen) -> Result<Exit, Failure> {
+pub(super) fn refused(
+    refusal: NoRehearsal,
+    (namespace, name): (&str, &str),
+    screen: Screen,
+) -> Result<Exit, Failure> {
     match refusal {
         NoRehearsal::NoPlan(NoPlan::CompletedBefore(completed)) => {
             screen.note(&format!(
@@ -303,8 +311,8 @@ fn bind(lists: &mut HubLists, mut bindings: Vec<Value>, namespace: &str) -> Resu
 }
 
 /// What was read of the hub.
-struct ReadHub {
-    about: About,
+pub(super) struct ReadHub {
+    pub(super) about: About,
     pages: Pages,
     /// Where from, for messages.
     from_directory: Option<String>,
@@ -378,9 +386,9 @@ fn missing_rights(forbidden: &[(ListKind, String)]) -> Failure {
 }
 
 /// The upgrade to rehearse.
-struct Subject {
-    namespace: String,
-    name: String,
+pub(super) struct Subject {
+    pub(super) namespace: String,
+    pub(super) name: String,
     manifest: Option<Value>,
 }
 

@@ -43,6 +43,13 @@ fn names_are_asked_from_the_hub() {
     assert_eq!(at("causes "), Expected::Upgrade);
     assert_eq!(at("why spring e"), Expected::Cluster("spring".to_owned()));
     assert_eq!(at("why spring edge-1 "), Expected::Words(Vec::new()));
+    for line in [
+        "retry spring ",
+        "retry spring edge-1 ",
+        "retry spring edge-1 edge-2 e",
+    ] {
+        assert_eq!(at(line), Expected::Cluster("spring".to_owned()), "{line}");
+    }
 }
 
 #[test]

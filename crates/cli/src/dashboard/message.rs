@@ -4,6 +4,7 @@
 
 use api::conditions;
 use api::estimate::UpgradeEstimate;
+use api::maintenance::MaintenanceSummary;
 use api::mcu::CauseGroup;
 use api::report::{Phase, ReportRow};
 use api::text::cut;
@@ -87,8 +88,15 @@ pub fn upgrade(upgrade: &Upgrade) -> Value {
         "canaries": canaries.map(|canaries| json!({"complete": canaries.complete, "total": canaries.total, "failed": canaries.failed})),
         "estimate": status.and_then(|status| estimate(status.estimate.as_ref()?)),
         "preflight": status.and_then(|status| status.preflight),
+        "maintenance": status.and_then(|status| status.maintenance.as_ref()).map(maintenance),
         "notes": notes(upgrade),
     })
+}
+
+/// Clusters that wait for their windows, with a time in seconds.
+fn maintenance(windows: &MaintenanceSummary) -> Value {
+    let opens = windows.next_opening.as_ref().and_then(to_chrono);
+    json!({"waiting": windows.waiting, "opens": opens.map(|at| at.timestamp())})
 }
 
 /// When the upgrade ends, with times in seconds.

@@ -9,6 +9,7 @@
 pub mod documents;
 pub mod output;
 pub mod schema;
+mod without_effect;
 pub mod work;
 
 use api::lenient::Lenient;
@@ -201,10 +202,10 @@ impl Linter {
 
     /// Checks one upgrade. The problems are ordered by field.
     #[must_use]
-    pub fn check(&self, object: &Value) -> Vec<Problem> {
+    pub fn check(&self, written: &Value) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut unknown = Vec::new();
-        let object = self.prepared(object, &mut problems, &mut unknown);
+        let object = self.prepared(written, &mut problems, &mut unknown);
         problems.extend(self.unknown_fields(unknown));
         let structural = schema::check(&self.schema, &object);
         let own = self.own_rules(&object, structural.is_empty());
@@ -213,6 +214,7 @@ impl Linter {
         let drops = self.unknown != UnknownFields::Ignore;
         problems.extend(self.work.check(&self.validator, &object, drops));
         problems.extend(image_without_digest(&object));
+        problems.extend(without_effect::settings(written));
         problems.sort_by(|a, b| a.field.cmp(&b.field));
         problems.dedup();
         problems

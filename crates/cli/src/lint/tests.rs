@@ -188,6 +188,36 @@ fn an_image_that_a_cluster_cannot_verify_is_a_warning() {
 }
 
 #[test]
+fn a_setting_without_effect_is_a_warning() {
+    let linter = linter();
+    let ack = json!([{"key": "ack-4.17-api-removals-in-4.18", "reason": "scanned"}]);
+    let spec = json!({
+        "clusterVersion": {"channel": "stable-4.20", "version": "4.20.4", "adminAcks": ack},
+        "preflight": {"ignore": ["Failing"], "unknownRisks": "Accept"},
+        "upgradeStrategy": {"workerPoolsTimeout": "6h"},
+    });
+    let found = linter.check(&object(&spec));
+    assert!(found.iter().all(|problem| problem.warning), "{found:?}");
+    let fields: Vec<&str> = found.iter().map(|problem| problem.field.as_str()).collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.clusterVersion.adminAcks[0].key",
+            "spec.preflight.ignore",
+            "spec.preflight.unknownRisks",
+            "spec.upgradeStrategy.workerPoolsTimeout",
+        ]
+    );
+    let ack = json!([{"key": "ack-4.19-api-removals-in-4.20", "reason": "scanned"}]);
+    let spec = json!({
+        "clusterVersion": {"channel": "stable-4.20", "version": "4.20.4", "adminAcks": ack},
+        "preflight": {"mode": "Report", "ignore": ["Failing"], "unknownRisks": "Accept"},
+        "upgradeStrategy": {"workerPools": "Wait", "workerPoolsTimeout": "6h"},
+    });
+    assert_eq!(linter.check(&object(&spec)), []);
+}
+
+#[test]
 fn names_and_labels_that_cannot_exist_are_refused_once() {
     let linter = linter();
     let key = json!({"matchExpressions": [{"key": "gpu type", "operator": "DoesNotExist"}]});

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::report::ReportRow;
+use api::report::{Phase, ReportRow};
 use clusterversion::preflight::{PreflightFinding, PreflightReason, Verdict};
 
 use crate::table::one_line;
@@ -54,7 +54,8 @@ pub fn of_row(row: &ReportRow) -> Vec<Cause> {
     let known = all.find(|(reason, _)| *reason == row.reason);
     let cause = known.map(|(reason, blocks)| Cause {
         reason,
-        blocks,
+        // What has been unknown for longer than preflight.timeout blocks as well.
+        blocks: blocks || row.phase == Phase::Blocked,
         name: String::new(),
         message: shown(&row.message),
     });

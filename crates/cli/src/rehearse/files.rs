@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 
+use api::maintenance::may_tell_zone;
 use api::names::{CLAIM_CONTROL_PLANE_TOPOLOGY, CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION};
 use chrono::{DateTime, Datelike, Utc};
 use resolve::lists::{HubLists, ListKind, ListedPage};
@@ -307,7 +308,7 @@ fn metadata(metadata: &Value) -> Value {
     let ours: Map<String, Value> = annotations
         .into_iter()
         .flatten()
-        .filter(|(key, _)| key.starts_with(api::GROUP))
+        .filter(|(key, _)| key.starts_with(api::GROUP) || may_tell_zone(key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     if let Some(fields) = kept.as_object_mut()
@@ -329,26 +330,23 @@ fn of_fields(value: &Value, fields: &[&str]) -> Value {
 
 fn cluster_status(status: &Value) -> Value {
     let mut kept = of_fields(status, &["conditions", "clusterClaims"]);
-    let only = |list: Option<&mut Value>, key: &str, names: &[&str]| {
+    let only = |list: Option<&mut Value>, key: &str, is_read: fn(&str) -> bool| {
         if let Some(Value::Array(items)) = list {
-            items.retain(|item| item[key].as_str().is_none_or(|name| names.contains(&name)));
+            items.retain(|item| item[key].as_str().is_none_or(is_read));
         }
     };
-    only(
-        kept.get_mut("conditions"),
-        "type",
-        &["ManagedClusterConditionAvailable"],
-    );
-    only(
-        kept.get_mut("clusterClaims"),
-        "name",
-        &[
+    only(kept.get_mut("conditions"), "type", |name| {
+        name == "ManagedClusterConditionAvailable"
+    });
+    only(kept.get_mut("clusterClaims"), "name", |name| {
+        let read = [
             CLAIM_CONTROL_PLANE_TOPOLOGY,
             CLAIM_ID,
             CLAIM_PRODUCT,
             CLAIM_VERSION,
-        ],
-    );
+        ];
+        read.contains(&name) || may_tell_zone(name)
+    });
     kept
 }
 

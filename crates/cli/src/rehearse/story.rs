@@ -188,6 +188,7 @@ pub(super) const fn stall_reason(stalled: StallReason) -> &'static str {
         StallReason::MaxFailuresExceeded => reason::MAX_FAILURES_EXCEEDED,
         StallReason::ClustersFailed => reason::CLUSTERS_FAILED,
         StallReason::ClustersBlocked => reason::CLUSTERS_BLOCKED,
+        StallReason::NoWindow => reason::NO_WINDOW,
     }
 }
 

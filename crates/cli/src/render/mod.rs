@@ -17,6 +17,7 @@ pub mod status;
 pub mod tree;
 pub mod updates;
 pub mod why;
+pub mod windows;
 
 use api::report::Phase;
 
@@ -36,7 +37,8 @@ pub const fn phase_tone(phase: Phase) -> Tone {
         | Phase::Workers
         | Phase::Operators
         | Phase::Soaking
-        | Phase::PostAction => Tone::Plain,
+        | Phase::PostAction
+        | Phase::Skipped => Tone::Plain,
     }
 }
 

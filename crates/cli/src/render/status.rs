@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use api::conditions;
 use api::estimate::UpgradeEstimate;
+use api::maintenance::MaintenanceSummary;
 use api::mcu::{ActionSummary, CauseGroup, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus};
 use api::message::count;
 use api::preflight::PreflightSummary;
@@ -162,6 +163,9 @@ fn counts(text: &mut String, upgrade: &Upgrade, status: &ManagedClustersUpgradeS
     if let Some(preflight) = status.preflight {
         field(text, "Preflight", &answers(preflight, paint));
     }
+    if let Some(windows) = &status.maintenance {
+        field(text, "Windows", &waiting(windows));
+    }
     if let Some(estimate) = &status.estimate {
         field(text, "ETA", &eta(estimate));
     }
@@ -216,6 +220,14 @@ fn eta(estimate: &UpgradeEstimate) -> String {
         time(&estimate.p90),
         one_line(&estimate.basis)
     )
+}
+
+/// How many clusters wait for their maintenance windows, and when the next one opens.
+fn waiting(windows: &MaintenanceSummary) -> String {
+    let clusters = count(usize::try_from(windows.waiting).unwrap_or(0), "cluster");
+    let opens = windows.next_opening.as_ref().and_then(to_chrono);
+    let opens = opens.map(|at| format!("; the next window opens at {}", seconds(at)));
+    format!("{clusters} waiting{}", opens.unwrap_or_default())
 }
 
 /// What the clusters that have not started say to the update.

@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 use api::conditions;
 use api::estimate::UpgradeEstimate;
+use api::maintenance::MaintenanceSummary;
 use api::mcu::CauseGroup;
+use api::message::count;
 use api::report::{Outcome, Phase, ReportRow};
 use api::time::to_chrono;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -69,6 +71,9 @@ fn head(picture: Picture<'_>, now: DateTime<Utc>, paint: Paint) -> String {
         if let Some(counts) = status.preflight {
             fields.push(("Preflight", answers(counts, paint)));
         }
+        if let Some(windows) = &status.maintenance {
+            fields.push(("Windows", windows_told(windows, now)));
+        }
         if let Some(end) = status.estimate.as_ref().and_then(|estimate| eta(estimate, now)) {
             fields.push(("ETA", end));
         }
@@ -91,6 +96,17 @@ fn head(picture: Picture<'_>, now: DateTime<Utc>, paint: Paint) -> String {
         let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));
     }
     text
+}
+
+/// How many clusters wait for their windows, and how long it is until the next opens.
+fn windows_told(windows: &MaintenanceSummary, now: DateTime<Utc>) -> String {
+    let waiting = count(usize::try_from(windows.waiting).unwrap_or(0), "cluster");
+    let opens = windows.next_opening.as_ref().and_then(to_chrono);
+    let opens = opens.map(|at| {
+        let left = age::human((at - now).max(TimeDelta::zero()));
+        format!("; the next opens in {left} ({})", seconds(at))
+    });
+    format!("{waiting} waiting{}", opens.unwrap_or_default())
 }
 
 /// How long it is until the end.

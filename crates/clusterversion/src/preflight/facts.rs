@@ -1,6 +1,6 @@
 //! What is known of a cluster before its update.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::TimeDelta;
 
@@ -41,6 +41,8 @@ pub struct Facts {
     pub offer: Fact<Offer>,
     /// The gates that apply to the version that it runs and that are not acknowledged.
     pub gates: Fact<Vec<Gate>>,
+    /// Keys of all gates that it has for the update, acknowledged or not. Nothing is judged by them.
+    pub gate_keys: Fact<BTreeSet<String>>,
     /// The pools of its worker nodes.
     pub pools: Fact<Pools>,
     /// Whether it accepts risks by name in a request.
@@ -159,6 +161,7 @@ impl Facts {
             health: Err(why.clone()),
             offer: Err(why.clone()),
             gates: Err(why.clone()),
+            gate_keys: Err(why.clone()),
             pools: Err(why.clone()),
             accepts_risks: Err(why.clone()),
             history: Err(why.clone()),
@@ -179,6 +182,7 @@ impl Facts {
             health: Ok(Health::of(object)),
             offer: Ok(Offer::of(object, version)),
             gates: gates_of(object, acks),
+            gate_keys: gate_keys(acks),
             pools: Err(Missing::Unsupported(
                 "A ClusterVersion does not show the pools of the cluster".to_owned(),
             )),
@@ -291,24 +295,34 @@ impl Offer {
     }
 }
 
-/// The gates that are not acknowledged. If admin-acks is missing, nothing is acknowledged.
-fn gates_of(object: &ClusterVersion, acks: Acks<'_>) -> Fact<Vec<Gate>> {
+fn forbidden((namespace, name): (&str, &str), error: &str) -> Missing {
+    Missing::Forbidden(format!(
+        "ConfigMap {name} of namespace {namespace} cannot be read: {error}"
+    ))
+}
+
+/// The gates as the cluster stores them, and the acknowledgments.
+fn stored(acks: Acks<'_>) -> Fact<(&BTreeMap<String, String>, &ConfigMap)> {
     let Some((gates, acks)) = acks else {
         return Err(Missing::Unsupported(
             "A ClusterVersion alone does not show the gates".to_owned(),
         ));
     };
+    match gates {
+        ConfigMap::Found(data) => Ok((data, acks)),
+        ConfigMap::Missing => Err(Missing::Pending),
+        ConfigMap::Unreadable(error) => Err(forbidden(gates::GATES, error)),
+    }
+}
+
+fn gate_keys(acks: Acks<'_>) -> Fact<BTreeSet<String>> {
+    stored(acks).map(|(gates, _)| gates.keys().cloned().collect())
+}
+
+/// The gates that are not acknowledged. If admin-acks is missing, nothing is acknowledged.
+fn gates_of(object: &ClusterVersion, acks: Acks<'_>) -> Fact<Vec<Gate>> {
+    let (gates, acks) = stored(acks)?;
     let nothing = BTreeMap::new();
-    let forbidden = |(namespace, name): (&str, &str), error: &str| {
-        Missing::Forbidden(format!(
-            "ConfigMap {name} of namespace {namespace} cannot be read: {error}"
-        ))
-    };
-    let gates = match gates {
-        ConfigMap::Found(data) => data,
-        ConfigMap::Missing => return Err(Missing::Pending),
-        ConfigMap::Unreadable(error) => return Err(forbidden(gates::GATES, error)),
-    };
     let acks = match acks {
         ConfigMap::Found(data) => data,
         ConfigMap::Missing => &nothing,

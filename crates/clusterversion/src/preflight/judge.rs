@@ -96,7 +96,12 @@ impl PreflightReason {
     pub const fn is_blocking(self) -> bool {
         !matches!(
             self,
-            Self::RiskUnknown | Self::ChannelDiffers | Self::PreflightUnsupported | Self::PreflightPending
+            // The right to read comes with the probe, and takes effect a moment later.
+            Self::PreflightForbidden
+                | Self::RiskUnknown
+                | Self::ChannelDiffers
+                | Self::PreflightUnsupported
+                | Self::PreflightPending
         )
     }
 
@@ -107,6 +112,7 @@ impl PreflightReason {
             Self::Failing => Some("Failing"),
             Self::Updating => Some("Progressing"),
             Self::UpdatesNotRetrieved => Some("CannotRetrieveUpdates"),
+            Self::PreflightUnsupported => Some("FailedToCompletePrecheck"),
             _ => None,
         }
     }
@@ -157,14 +163,18 @@ pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
     let mut findings = Vec::new();
     // A cluster that does not even tell its version tells nothing else, or the rest cannot be judged.
     let Some(current) = known(&facts.current, "the version that the cluster runs", &mut findings) else {
-        return verdict(findings, Request::AsPlanned);
+        return verdict(findings, plan, Request::AsPlanned);
     };
     let is_updating = facts
         .health
         .as_ref()
         .is_ok_and(|health| is(health.progressing.as_ref(), ConditionStatus::True));
     if *current == plan.version && !is_updating {
-        return Verdict::Ready(Request::AsPlanned);
+        // Nothing is requested, but its worker pools may not have followed.
+        if plan.with_pools {
+            pools(facts, &mut findings);
+        }
+        return verdict(findings, plan, Request::AsPlanned);
     }
     version(current, plan, &mut findings);
     health(facts, plan, &mut findings);
@@ -173,10 +183,26 @@ pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
     if plan.with_pools {
         pools(facts, &mut findings);
     }
-    verdict(findings, request)
+    verdict(findings, plan, request)
 }
 
-fn verdict(mut findings: Vec<PreflightFinding>, request: Request) -> Verdict {
+/// How the update is requested, whatever else keeps the cluster from taking it: as planned, unless the cluster offers it in another form
+/// and nothing speaks against that offer.
+#[must_use]
+pub fn request(facts: &Facts, plan: &PlannedUpdate) -> Request {
+    let Ok(current) = &facts.current else {
+        return Request::AsPlanned;
+    };
+    let mut findings = Vec::new();
+    let request = offer(current, facts, plan, &mut findings);
+    match verdict(findings, plan, request) {
+        Verdict::Ready(request) if *current != plan.version => request,
+        _ => Request::AsPlanned,
+    }
+}
+
+fn verdict(mut findings: Vec<PreflightFinding>, plan: &PlannedUpdate, request: Request) -> Verdict {
+    findings.retain(|finding| !is_ignored(finding.reason, plan));
     findings.sort();
     findings.dedup();
     match findings.first() {
@@ -192,6 +218,12 @@ fn finding(reason: PreflightReason, message: impl Into<String>) -> PreflightFind
         names: Vec::new(),
         message: message.into(),
     }
+}
+
+fn is_ignored(reason: PreflightReason, plan: &PlannedUpdate) -> bool {
+    reason
+        .accepted_as()
+        .is_some_and(|name| plan.ignore.contains(name))
 }
 
 /// The finding for a fact that is not known.
@@ -255,13 +287,10 @@ fn health(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindi
             PreflightReason::UpdatesNotRetrieved,
         ),
     ] {
-        let is_ignored = reason
-            .accepted_as()
-            .is_some_and(|name| plan.ignore.contains(name));
         // A request by image does not need the updates, and the plan does not need those of the channel that it changes.
         let needs_updates = plan.image.is_empty() && !changes_channel(facts, plan);
         let is_needed = needs_updates || reason != PreflightReason::UpdatesNotRetrieved;
-        if is_needed && !is_ignored {
+        if is_needed && !is_ignored(reason, plan) {
             must_be(kind, condition.as_ref(), wanted, reason, findings);
         }
     }
@@ -357,6 +386,8 @@ fn offer(
         return Request::AsPlanned;
     };
     match offer {
+        // Nobody knows what is offered while updates cannot be retrieved. That is a finding of its own.
+        Offer::NotListed if !are_retrieved(facts, plan) => {}
         Offer::NotListed => {
             let text = format!(
                 "The cluster does not offer {} in channel {channel:?}",
@@ -386,6 +417,13 @@ fn offer(
         }
     }
     Request::AsPlanned
+}
+
+/// True when the cluster knows the updates of its channel, or nobody waits until it does.
+fn are_retrieved(facts: &Facts, plan: &PlannedUpdate) -> bool {
+    let health = facts.health.as_ref();
+    is_ignored(PreflightReason::UpdatesNotRetrieved, plan)
+        || health.is_ok_and(|health| is(health.retrieved.as_ref(), ConditionStatus::True))
 }
 
 /// What is found of an update in a channel that the cluster does not evaluate. Only an update graph of our own can tell that it is
@@ -479,15 +517,21 @@ fn gates(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindin
     if !is_gated(facts, plan) {
         return;
     }
+    let upgradeable = facts.health.as_ref().ok();
+    let upgradeable = upgradeable.and_then(|health| health.upgradeable.as_ref());
+    let asking = upgradeable.filter(|condition| asks_for_acks(condition));
+    if parse(&plan.version).is_none() {
+        // Which gates belong to it is not known, so nobody asks for them by name.
+        findings.extend(
+            asking
+                .map(|condition| finding(PreflightReason::AdminAckRequired, said("Upgradeable", condition))),
+        );
+        return;
+    }
     let Some(gates) = known(&facts.gates, "the gates of the cluster", findings) else {
         return;
     };
-    let upgradeable = facts
-        .health
-        .as_ref()
-        .ok()
-        .and_then(|health| health.upgradeable.as_ref());
-    if let Some(condition) = upgradeable.filter(|condition| gates.is_empty() && asks_for_acks(condition)) {
+    if let Some(condition) = asking.filter(|_| gates.is_empty()) {
         // One of the two is old, or the gate is not among those that were reported.
         findings.push(finding(
             PreflightReason::PreflightPending,

@@ -184,7 +184,8 @@ fn keys_rule(condition: &'static str, target: &str, counts: &str, line: &str) ->
 }
 
 /// What the gates of an update to another minor version begin with. Before a new major version it may be any minor version.
-fn gate_prefix(target: &str) -> Option<String> {
+#[must_use]
+pub fn gate_prefix(target: &str) -> Option<String> {
     let target = version::parse(target)?;
     Some(match (target.major(), target.minor().checked_sub(1)) {
         (major, Some(minor)) => format!("ack-{major}.{minor}-"),
@@ -215,7 +216,15 @@ pub fn read_offer(message: &str) -> Fact<Offer> {
                 listed.insert(image);
             }
             (Some("update"), Some(rest)) => updates.push(rest.split_once(' ').unwrap_or((rest, ""))),
-            (Some("risk"), Some(rest)) => risks.extend(read_risk(rest).filter(|_| risks.len() < MAX_RISKS)),
+            // One that is left out might be the one that applies.
+            (Some("risk"), Some(_)) if risks.len() >= MAX_RISKS => {
+                return Err(Missing::Unsupported(format!(
+                    "The cluster offers the update with more than {MAX_RISKS} risks"
+                )));
+            }
+            (Some("risk"), Some(rest)) => {
+                risks.push(read_risk(rest).ok_or_else(|| unreadable(OFFER, message))?);
+            }
             _ => return Err(unreadable(OFFER, message)),
         }
     }
@@ -362,6 +371,17 @@ pub fn read_gates(gates: &str, acks: Option<&str>) -> Fact<Vec<Gate>> {
     Ok(gates
         .into_iter()
         .filter(|gate| !acks.contains(&gate.key))
+        .collect())
+}
+
+/// Reads the message of [`gates_rule`]: the keys of all gates, acknowledged or not.
+///
+/// # Errors
+/// It is not a message of the rule, or there are more keys than can be reported.
+pub fn read_gate_keys(gates: &str) -> Fact<BTreeSet<String>> {
+    Ok(read_keys(GATES, gates)?
+        .into_iter()
+        .map(|gate| gate.key)
         .collect())
 }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use update_graph::query::RiskNote;
@@ -30,6 +30,7 @@ fn well() -> Facts {
         }),
         offer: Ok(Offer::Recommended { image: String::new() }),
         gates: Ok(Vec::new()),
+        gate_keys: Ok(BTreeSet::new()),
         history: Ok(Vec::new()),
         pools: Ok(Pools::default()),
         accepts_risks: Ok(false),
@@ -112,7 +113,21 @@ fn a_cluster_that_is_well_and_offers_the_version_is_ready() {
 }
 
 #[test]
-fn a_fact_that_is_missing_is_unknown_and_one_that_is_forbidden_blocks() {
+fn what_a_cluster_cannot_be_asked_can_be_ignored() {
+    let mut facts = well();
+    facts.gates = Err(Missing::Unsupported("the agent evaluates no rules".to_owned()));
+    assert_eq!(told(&facts, &plan()), "unknown PreflightUnsupported");
+    let ignoring = PlannedUpdate {
+        ignore: set(&["FailedToCompletePrecheck"]),
+        ..plan()
+    };
+    assert_eq!(told(&facts, &ignoring), "ready");
+    facts.channel = Err(Missing::Pending);
+    assert_eq!(told(&facts, &ignoring), "unknown PreflightPending");
+}
+
+#[test]
+fn a_fact_that_is_missing_or_may_not_be_read_is_unknown() {
     let pending = Missing::Pending;
     let take: [fn(&mut Facts, &Missing); 5] = [
         |facts, why| facts.current = Err(why.clone()),
@@ -130,7 +145,7 @@ fn a_fact_that_is_missing_is_unknown_and_one_that_is_forbidden_blocks() {
             ),
             (
                 &Missing::Forbidden("get".to_owned()),
-                "blocked PreflightForbidden",
+                "unknown PreflightForbidden",
             ),
         ] {
             let mut facts = well();
@@ -422,6 +437,81 @@ fn pools_count_only_where_the_upgrade_waits_for_them() {
 }
 
 #[test]
+fn a_cluster_at_the_target_is_ready_unless_the_upgrade_would_wait_for_its_pools_in_vain() {
+    let paused = PoolGroup {
+        state: PoolState::Paused,
+        count: 1,
+        names: vec!["worker".to_owned()],
+    };
+    let facts = Facts {
+        current: Ok(plan().version),
+        pools: Ok(Pools {
+            version: plan().version,
+            groups: vec![paused],
+        }),
+        ..well()
+    };
+    assert_eq!(told(&facts, &plan()), "ready");
+    let waiting = PlannedUpdate {
+        with_pools: true,
+        ..plan()
+    };
+    assert_eq!(told(&facts, &waiting), "blocked PoolPaused(worker)");
+}
+
+#[test]
+fn what_is_offered_is_not_known_while_updates_cannot_be_retrieved() {
+    let away = |status| {
+        let mut facts = offering(Offer::NotListed);
+        facts.health.as_mut().unwrap().retrieved = Some(condition("RetrievedUpdates", status));
+        facts
+    };
+    assert_eq!(told(&away(ConditionStatus::True), &plan()), "blocked NotOffered");
+    assert_eq!(
+        told(&away(ConditionStatus::False), &plan()),
+        "blocked UpdatesNotRetrieved"
+    );
+    assert_eq!(
+        told(&away(ConditionStatus::Unknown), &plan()),
+        "unknown PreflightPending"
+    );
+    let ignoring = PlannedUpdate {
+        ignore: set(&["CannotRetrieveUpdates"]),
+        ..plan()
+    };
+    assert_eq!(
+        told(&away(ConditionStatus::False), &ignoring),
+        "blocked NotOffered"
+    );
+}
+
+#[test]
+fn how_an_update_is_requested_follows_from_the_offer_alone() {
+    let accepting = PlannedUpdate {
+        accepted_risks: set(&["Leak"]),
+        ..plan()
+    };
+    let mut facts = with_risks(&[("Leak", Some(true))]);
+    let by_image = Request::ByImage("quay.io/release@sha256:1".to_owned());
+    assert_eq!(request(&facts, &accepting), by_image);
+    assert_eq!(
+        request(&facts, &plan()),
+        Request::AsPlanned,
+        "the risk is not accepted"
+    );
+    let failing = Some(condition("Failing", ConditionStatus::True));
+    facts.health.as_mut().unwrap().failing = failing;
+    assert_eq!(told(&facts, &accepting), "blocked Failing");
+    assert_eq!(request(&facts, &accepting), by_image);
+    facts.current = Ok(accepting.version.clone());
+    assert_eq!(
+        request(&facts, &accepting),
+        Request::AsPlanned,
+        "it runs the target"
+    );
+}
+
+#[test]
 fn a_request_by_image_is_not_checked_against_the_updates() {
     let mut facts = offering(Offer::NotListed);
     facts.channel = Ok("other".to_owned());
@@ -436,10 +526,20 @@ fn a_request_by_image_is_not_checked_against_the_updates() {
         ..by_image
     };
     assert_eq!(told(&facts, &only_image), "ready");
-    let gated = with_gates(&["ack-4.19-a"]);
+    // Nobody asks for the gates of an unknown version, so only the condition tells of them.
+    let unasked = |facts: Facts| Facts {
+        gates: Err(Missing::Unsupported("the agent evaluates no rules".to_owned())),
+        ..facts
+    };
+    assert_eq!(told(&unasked(well()), &only_image), "ready");
+    let mut asking = unasked(well());
+    asking.health.as_mut().unwrap().upgradeable = Some(ClusterOperatorCondition {
+        reason: "AdminAckRequired".to_owned(),
+        ..condition("Upgradeable", ConditionStatus::False)
+    });
     assert_eq!(
-        told(&gated, &only_image),
-        "blocked AdminAckRequired(ack-4.19-a)",
+        told(&asking, &only_image),
+        "blocked AdminAckRequired",
         "it may be another minor version"
     );
 }

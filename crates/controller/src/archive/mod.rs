@@ -21,7 +21,8 @@ use observe::index::Clusters;
 use observe::record::ReportRelation;
 pub use read::{ArchiveRead, read};
 use resolve::origin::Origin;
-use resolve::spec::{self, ResolvedSpec, pending_retry};
+use resolve::retry;
+use resolve::spec::{self, ResolvedSpec};
 use selector::Selector;
 
 use crate::archive::record::{Archive, digest_of_notes};
@@ -52,7 +53,7 @@ fn is_complete_by_status(entry: &UpgradeEntry) -> bool {
         && status.observed_generation == object.metadata.generation
         && !entry.is_deleting()
         && entry.has_finalizer()
-        && pending_retry(object, status.observed_retry.as_deref()).is_none()
+        && retry::pending(object, &spec.fields, Some(status)).is_none()
         && spec.generation == object.metadata.generation.unwrap_or(0)
 }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use api::ManagedClustersUpgradeStatus;
 use api::conditions::{SELECTED, selected_message};
-use api::report::Phase;
 use api::stored::StoredRow;
 use api::views::Report;
 use observe::index::{Clusters, Index, SelectionChanges};
@@ -93,7 +92,7 @@ impl ArchivedShard {
         let finished = |row: &StoredRow| {
             row.row.as_ref().is_ok_and(|row| {
                 let current = row.left_selection || revision == Some(&*row.revision);
-                row.phase == Phase::Complete && current && !is_stand_in(row)
+                row.phase.is_done() && current && !is_stand_in(row)
             })
         };
         let rows = &report.rows.rows;

@@ -216,6 +216,7 @@ impl ClusterPhase {
                 " The upgrade is done, and the post-action is running.",
             ),
             (Phase::Failed.as_str(), " Failed."),
+            (Phase::Skipped.as_str(), " Left out by the spec."),
         ],
     };
 }
@@ -270,7 +271,8 @@ impl Finish {
             | Phase::Workers
             | Phase::Operators
             | Phase::Soaking
-            | Phase::PostAction => None,
+            | Phase::PostAction
+            | Phase::Skipped => None,
         }
     }
 }

@@ -10,10 +10,13 @@ use api::preflight::PreflightSummary;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet::Observation;
 use observe::index::Index;
-use resolve::origin::{Completed, Origin};
+use resolve::origin::{self, Completed, Origin};
+use resolve::retry::CarriedOut;
 use rollout::check::Violation;
 use rollout::remedy::Names;
-use rollout::{Cluster, Fleet, Operation, Plan, Reason, Record, RivalHold, Selection};
+use rollout::{
+    Cluster, Fleet, Operation, PendingRetry, Plan, Policy, Preflight, Reason, Record, RivalHold, Selection,
+};
 
 use crate::apply::{Write, WriteJob};
 use crate::clock;
@@ -25,7 +28,7 @@ use crate::reconcile::probes;
 use crate::reconcile::request::{Checked, PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
 use crate::report::estimate::Estimated;
-use crate::report::input::{PreviousStatus, Situation, StatusInput};
+use crate::report::input::{PreviousStatus, Situation, StatusInput, Warned};
 use crate::report::notable;
 use crate::report::rows::PhaseChange;
 use crate::report::status;
@@ -98,7 +101,7 @@ pub(super) fn commit(
             } else if observed.profiles.is_some() {
                 entry.estimated = Some((now, Arc::clone(&policy.revision)));
             }
-            record_observation(entry, &observed.observation);
+            record_observation(entry, &observed.observation, now);
             entry.last_reconcile = Some((clock::now(), clock::since(started)));
             let fleet = &observed.observation.fleet;
             let hub = Hub {
@@ -125,7 +128,7 @@ pub(super) fn commit(
 
 /// Records which clusters leave the selection, and which clusters have works that carry the upgrade's UID
 /// although the upgrade neither selects them nor has a record of them.
-pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observation) {
+pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observation, now: DateTime<Utc>) {
     let clusters = &observation.fleet.clusters;
     let left = |cluster: &Cluster| match cluster.selection {
         Selection::Left(since) => Some((Arc::clone(&cluster.name), since)),
@@ -149,7 +152,9 @@ pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observa
     }
     entry.notes.clone_from(&entry.selected.notes);
     entry.notes.extend(unaccounted);
-    entry.notes.extend(entry.preflights.notes(&observation.fleet));
+    entry
+        .notes
+        .extend(entry.preflights.notes(&observation.fleet, now));
 }
 
 /// A rejected plan changes neither writes nor status, so only an Event reports it.
@@ -354,12 +359,13 @@ fn commit_plan(
     let retry = wanted
         .policy
         .retry
-        .as_deref()
-        .map(|token| (token, retried(token, plan)));
+        .as_ref()
+        .map(|retry| (retry, retried(retry, plan)));
     let preflight = entry.preflights.summary(fleet);
     let notes = PlanNotes {
         retry,
         preflight,
+        warned: warned(&wanted.policy, fleet),
         estimated,
     };
     let events = draft_status(entry, &situation, notes, now);
@@ -393,12 +399,28 @@ const fn written(jobs: &[WriteJob]) -> ReconcileOutcome {
 /// What a plan says beside the clusters.
 #[derive(Default)]
 struct PlanNotes<'a> {
-    /// The token of the current retry, and how many clusters it queued again.
-    retry: Option<(&'a str, usize)>,
+    /// The current retry, and how many clusters it queued again.
+    retry: Option<(&'a PendingRetry, usize)>,
     /// What clusters say that have not started.
     preflight: Option<PreflightSummary>,
+    /// What they say where it holds nobody back.
+    warned: Vec<Warned<'a>>,
     /// When the upgrade ends.
     estimated: Estimated,
+}
+
+/// Clusters that would refuse the update, and may start all the same.
+fn warned<'a>(policy: &Policy, fleet: &'a Fleet) -> Vec<Warned<'a>> {
+    let clusters = fleet.clusters.iter().filter(|_| !policy.requires_preflight);
+    let warned = clusters.filter_map(|cluster| match &cluster.preflight {
+        Preflight::Blocked { reason, message } => Some(Warned {
+            cluster: &cluster.name,
+            reason: *reason,
+            message,
+        }),
+        _ => None,
+    });
+    warned.collect()
 }
 
 /// Drafts the status and returns the Events.
@@ -408,6 +430,7 @@ fn draft_status(
     PlanNotes {
         retry,
         preflight,
+        warned,
         estimated,
     }: PlanNotes<'_>,
     now: DateTime<Utc>,
@@ -415,10 +438,14 @@ fn draft_status(
     let unknown = ManagedClustersUpgradeStatus::default();
     let latest = entry.status.latest().unwrap_or(&unknown);
     let written = entry.status.written().unwrap_or(&unknown);
-    let observed_retry = match situation {
-        Situation::CompletedBefore(_) => restore::observed_retry(entry, latest),
-        _ => latest.observed_retry.clone(),
+    let fields = entry.in_force().map(|spec| &spec.fields);
+    let retries = match (situation, fields) {
+        (Situation::CompletedBefore(_), Some(fields)) => origin::carried_out(&entry.object, fields, latest),
+        _ => CarriedOut::of(latest),
     };
+    let carried_out = retry
+        .zip(fields)
+        .map(|((retry, _), fields)| retries.and(retry, fields));
     let input = StatusInput {
         generation: entry.object.metadata.generation.unwrap_or(0),
         names: Names {
@@ -433,11 +460,12 @@ fn draft_status(
             _ => None,
         },
         notes: &entry.notes,
-        retry: retry.map(|(token, _)| token),
-        observed_retry: observed_retry.as_deref(),
+        retries_after: carried_out.unwrap_or_else(|| retries.clone()),
+        retries,
         refused: entry.rows.refusal(),
         skew: entry.skew,
         preflight,
+        warned,
         estimated,
         now,
     };
@@ -482,7 +510,7 @@ fn resolves_itself(fleet: &Fleet, cluster: &str, record: &Record) -> bool {
 }
 
 /// Number of clusters that a retry queued again.
-fn retried(token: &str, plan: &Plan) -> usize {
+fn retried(retry: &PendingRetry, plan: &Plan) -> usize {
     let attempts = plan.clusters.iter().map(|state| &state.record.attempt);
-    attempts.filter(|attempt| attempt.is_of_retry(token)).count()
+    attempts.filter(|attempt| retry.has_caused(attempt)).count()
 }

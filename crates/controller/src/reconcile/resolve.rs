@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use observe::selection::Selected;
 use resolve::origin::Origin;
-use resolve::spec::pending_retry;
+use resolve::retry;
 use rollout::{Hold, Policy};
 
 use crate::clock;
@@ -122,7 +122,7 @@ fn policy(entry: &UpgradeEntry) -> Option<Policy> {
     match (&entry.spec, entry.in_force()) {
         _ if entry.is_deleting() => Some(finalizer::policy()),
         (Ok(spec), _) => Some(Policy {
-            retry: pending_retry(&entry.object, entry.status.observed_retry()),
+            retry: retry::pending(&entry.object, &spec.fields, entry.status.latest()),
             hold: match entry.origin {
                 Origin::Restored(_) => Some(Hold::Restored),
                 _ => spec.policy.hold,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use api::ManagedClustersUpgradeStatus;
 use api::conditions::{COMPLETE, reason};
 use api::names::{ANNOTATION_COMPLETED, ANNOTATION_UPGRADE_UID};
 use api::time::to_rfc3339;
@@ -71,11 +70,6 @@ pub(crate) fn origin_of(entry: &UpgradeEntry, idle: bool) -> Origin {
         revision: entry.in_force().map(|spec| &*spec.policy.revision),
         status: entry.status.latest(),
     })
-}
-
-/// The retry token that counts as processed. The token of a restored object must not start anything.
-pub(crate) fn observed_retry(entry: &UpgradeEntry, status: &ManagedClustersUpgradeStatus) -> Option<String> {
-    origin::observed_retry(&entry.object, status)
 }
 
 /// The write that makes the completion durable. `None` if the annotation already contains it.

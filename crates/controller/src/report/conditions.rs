@@ -7,7 +7,7 @@ use api::message::{count, join};
 use api::text::cut;
 use api::time::{from_chrono, to_rfc3339};
 use api::validate::SpecViolation;
-use chrono::TimeDelta;
+use chrono::{SecondsFormat, TimeDelta};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use resolve::origin::Completed;
 use rollout::{FutureStarts, Plan, StallReason};
@@ -51,7 +51,12 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
     let complete = plan.outlook.complete && input.refused.is_none();
     let applied = summary.applied > 0
         || (is_true(previous.written, types::APPLIED) || is_true(previous.latest, types::APPLIED));
+    let skipped = summary.skipped;
     let complete_text = match summary.clusters.complete {
+        _ if complete && skipped > 0 => format!(
+            "{} complete, {skipped} skipped",
+            count(summary.clusters.complete, "cluster")
+        ),
         1 if complete => "1 cluster is complete".to_owned(),
         number if complete => format!("All {number} clusters are complete"),
         number => format!(
@@ -373,13 +378,29 @@ fn reconciling(plan: &Plan) -> ConditionDraft {
     let summary = &plan.summary;
     if plan.outlook.moving {
         let text = format!(
-            "{} in flight ({}), {} of {} complete, {} pending",
+            "{} in flight ({}), {} of {} complete, {} pending{}",
             count(summary.in_flight, "cluster"),
             count(summary.max_concurrency, "slot"),
             summary.clusters.complete,
             summary.clusters.total,
-            summary.clusters.pending
+            summary.clusters.pending - summary.skipped,
+            match summary.skipped {
+                0 => String::new(),
+                number => format!(", {number} skipped"),
+            }
         );
+        let text = match summary.next_opening {
+            Some(opens) => format!(
+                "{text}; {} for maintenance windows, the next of which opens at {}",
+                if summary.waiting_for_window == 1 {
+                    "1 waits".to_owned()
+                } else {
+                    format!("{} wait", summary.waiting_for_window)
+                },
+                opens.to_rfc3339_opts(SecondsFormat::Secs, true)
+            ),
+            None => text,
+        };
         verdict(types::RECONCILING, true, reason::RECONCILING, text)
     } else {
         verdict(
@@ -431,6 +452,13 @@ fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
                 "{} {} blocked. See status.waitingClusters for the cause of each, and what to do.",
                 count(summary.blocked, "cluster"),
                 if summary.blocked == 1 { "is" } else { "are" }
+            ),
+        ),
+        StallReason::NoWindow => (
+            reason::NO_WINDOW,
+            format!(
+                "The maintenance windows do not open within 400 days for {}. Check spec.maintenance; status.waitingClusters has the cause of each.",
+                count(summary.blocked, "cluster"),
             ),
         ),
     };

@@ -5,8 +5,9 @@ use api::preflight::PreflightSummary;
 use api::validate::SpecViolation;
 use chrono::{DateTime, TimeDelta, Utc};
 use resolve::origin::Completed;
-use rollout::Plan;
+use resolve::retry::CarriedOut;
 use rollout::remedy::Names;
+use rollout::{Plan, Reason};
 
 use super::estimate::Estimated;
 
@@ -25,20 +26,33 @@ pub struct StatusInput<'a> {
     pub restored: Option<&'a str>,
     /// Why the selection may be smaller than expected.
     pub notes: &'a [String],
-    /// Token of the retry that is being processed.
-    pub retry: Option<&'a str>,
-    /// Value to report as observed if no retry is being processed.
-    pub observed_retry: Option<&'a str>,
+    /// The retries that were carried out.
+    pub retries: CarriedOut,
+    /// The same once the present one, if there is one, is carried out.
+    pub retries_after: CarriedOut,
     /// The record that the hub rejects, if any, with its message.
     pub refused: Option<String>,
     /// How far the controller's clock is ahead of the hub's, if the difference is too large.
     pub skew: Option<TimeDelta>,
     /// What clusters say that have not started; `None` if they are not asked.
     pub preflight: Option<PreflightSummary>,
+    /// Clusters that wait for their turn, and what they would refuse the update for, where that holds nobody back; sorted by name.
+    pub warned: Vec<Warned<'a>>,
     /// When the upgrade ends, if this pass has estimated it.
     pub estimated: Estimated,
     /// The current time.
     pub now: DateTime<Utc>,
+}
+
+/// What a cluster says to the update that is told, and does not keep it from starting (`preflight.mode: Report`).
+#[derive(Clone, Copy, Debug)]
+pub struct Warned<'a> {
+    /// Its name.
+    pub cluster: &'a str,
+    /// The cause.
+    pub reason: Reason,
+    /// What it says.
+    pub message: &'a str,
 }
 
 /// Earlier statuses.

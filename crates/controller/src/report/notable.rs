@@ -8,6 +8,17 @@ use rollout::{Phase, Record};
 use crate::events::EventReason;
 use crate::report::rows::PhaseChange;
 
+/// The retry that the next status says to be carried out, and the previous one does not.
+fn new_retry(previous: &ManagedClustersUpgradeStatus, next: &ManagedClustersUpgradeStatus) -> Option<String> {
+    let token = next.observed_retry.as_deref();
+    let by_annotation = token.filter(|token| previous.observed_retry.as_deref() != Some(*token));
+    let mut retries = next.retries.iter();
+    let by_spec = retries.find(|id| !previous.retries.contains(id));
+    by_annotation
+        .map(|token| format!("annotation retry-failed={token}"))
+        .or_else(|| by_spec.map(|id| format!("spec.upgradeStrategy.retry with id {id}")))
+}
+
 /// Events about the upgrade itself, for everything that changed between two statuses. `retried` is the number
 /// of failed clusters that return to Pending because of a retry. Those that have left the selection do not.
 #[must_use]
@@ -43,16 +54,13 @@ pub fn of_status(
         ));
     }
     if previous.observed_generation.is_some()
-        && next.observed_retry.is_some()
-        && next.observed_retry != previous.observed_retry
+        && let Some(by) = new_retry(previous, next)
     {
-        let token = next.observed_retry.as_deref().unwrap_or_default();
         let what = match retried {
             0 => "No selected cluster has failed, so the retry changes nothing".to_owned(),
             number => format!("{} will be retried", count(number, "failed cluster")),
         };
-        let text = format!("{what} (annotation retry-failed={token})");
-        found.push((EventReason::Retrying, text));
+        found.push((EventReason::Retrying, format!("{what} ({by})")));
     }
     found.extend(stalled(previous, next));
     found
@@ -137,10 +145,10 @@ fn cause_reason(record: &Record) -> &str {
     }
 }
 
+/// True when the others no longer wait for canaries. The counters of the API count a canary whose post-action runs as complete.
 fn canaries_complete(status: &ManagedClustersUpgradeStatus) -> bool {
-    status
-        .canary_clusters_summery
-        .is_some_and(|canaries| canaries.total > 0 && canaries.complete == canaries.total)
+    let canaries = status.canaries.as_deref().and_then(|text| text.split_once('/'));
+    canaries.is_some_and(|(complete, total)| complete == total && total != "0")
 }
 
 fn is_true(status: &ManagedClustersUpgradeStatus, type_: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use api::report::{Phase, ReportRow, ReportStep, Stage};
+use api::report::{ReportRow, ReportStep, Stage};
 use api::text::cut;
 use chrono::{DateTime, Datelike, NaiveTime, Timelike, Utc};
 use rollout::{Reason, Record, StepRecord};
@@ -54,7 +54,7 @@ impl Row {
     pub(crate) fn is_finished(&self, revision: Option<&str>) -> bool {
         let record = &self.record;
         let current = self.left || revision == Some(&*record.attempt.revision);
-        record.phase == Phase::Complete && current && !record.unreadable
+        record.phase.is_done() && current && !record.unreadable
     }
 }
 

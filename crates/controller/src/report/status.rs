@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::conditions::COMPLETE;
 use api::estimate::UpgradeEstimate;
+use api::maintenance::MaintenanceSummary;
 use api::mcu::{
     ActionSummary, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus, Truncated, UpgradeState,
 };
@@ -11,7 +12,7 @@ use api::text::cut;
 use api::time::from_chrono;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use resolve::origin::Completed;
-use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, StallReason, Urgency};
+use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, StallReason, Summary, Urgency};
 
 use super::causes::{self, reason_of};
 use super::conditions;
@@ -80,7 +81,7 @@ fn of_plan(
 ) -> ManagedClustersUpgradeStatus {
     let summary = &plan.summary;
     let (failed, waiting) = notes(&plan.clusters);
-    let (causes, other_causes) = causes::groups(&plan.clusters, input.names);
+    let (causes, other_causes) = causes::groups(&plan.clusters, &input.warned, input.names);
     let truncated = Truncated {
         failed: beyond(failed.len()),
         waiting: beyond(waiting.len()),
@@ -88,10 +89,10 @@ fn of_plan(
     };
     let started_at = previous.latest.started_at.clone();
     let canaries = &summary.canaries;
-    let observed = if plan.retry_done {
-        input.retry
+    let retries = if plan.retry_done {
+        &input.retries_after
     } else {
-        input.observed_retry
+        &input.retries
     };
     ManagedClustersUpgradeStatus {
         observed_generation: Some(input.generation),
@@ -100,9 +101,10 @@ fn of_plan(
         started_at: started_at.or_else(|| first_start(&plan.clusters)),
         completed_at: None,
         slots: Some(format!("{}/{}", summary.in_flight, summary.max_concurrency)),
-        canaries: (canaries.total > 0).then(|| format!("{}/{}", canaries.complete, canaries.total)),
+        canaries: (canaries.total > 0).then(|| format!("{}/{}", summary.finished_canaries, canaries.total)),
         phases: phases(&plan.clusters),
         preflight: input.preflight,
+        maintenance: maintenance(summary),
         estimate: estimated(input, plan, previous),
         causes,
         progress: Some(format!(
@@ -118,9 +120,17 @@ fn of_plan(
         failed_clusters: failed.into_iter().take(MAX_LISTED).map(note).collect(),
         waiting_clusters: waiting.into_iter().take(MAX_LISTED).map(note).collect(),
         truncated: (truncated != Truncated::default()).then_some(truncated),
-        observed_retry: observed.map(str::to_owned),
+        observed_retry: retries.token.clone(),
+        retries: retries.retries.clone(),
         conditions: conditions::of_plan(input, plan, previous),
     }
+}
+
+fn maintenance(summary: &Summary) -> Option<MaintenanceSummary> {
+    (summary.waiting_for_window > 0).then(|| MaintenanceSummary {
+        waiting: count(summary.waiting_for_window),
+        next_opening: summary.next_opening.map(from_chrono),
+    })
 }
 
 /// When the upgrade ends, while it has an end to be estimated.
@@ -156,7 +166,8 @@ fn of_completed_before(
             complete: clusters,
             ..ClustersSummary::default()
         }),
-        observed_retry: input.observed_retry.map(str::to_owned),
+        observed_retry: input.retries.token.clone(),
+        retries: input.retries.retries.clone(),
         conditions: conditions::of_completed_before(input, completed, previous),
         ..ManagedClustersUpgradeStatus::default()
     }
@@ -169,7 +180,7 @@ fn target(input: &StatusInput<'_>) -> Option<String> {
 
 fn state(input: &StatusInput<'_>, plan: &Plan) -> UpgradeState {
     let summary = &plan.summary;
-    let canaries_running = summary.canaries.total > summary.canaries.complete;
+    let canaries_running = summary.canaries.total > summary.finished_canaries;
     if plan.outlook.complete && input.refused.is_none() {
         UpgradeState::Complete
     } else if plan.outlook.stalled == Some(StallReason::Restored) {

@@ -49,7 +49,7 @@ impl Tally {
             if !has_failed && record.phase != Phase::Complete {
                 tally.waiting[record.reason as usize] += 1;
             }
-            if !matches!(record.phase, Phase::Pending | Phase::Blocked) {
+            if !record.phase.is_queued() {
                 tally.last_progress = tally.last_progress.max(Some(record.since));
             }
         }

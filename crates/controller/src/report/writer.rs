@@ -66,12 +66,6 @@ impl StatusState {
         self.written.as_ref()
     }
 
-    /// The value of `retry-failed` that the latest status calls observed.
-    #[must_use]
-    pub fn observed_retry(&self) -> Option<&str> {
-        self.latest()?.observed_retry.as_deref()
-    }
-
     /// True when the latest status says that the spec is invalid.
     #[must_use]
     pub fn is_invalid(&self) -> bool {

@@ -9,11 +9,16 @@ pub(crate) fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
         || old_meta.annotations != new_meta.annotations
         || old_meta.deletion_timestamp != new_meta.deletion_timestamp
         || old_meta.finalizers != new_meta.finalizers
-        || observed_retry(old) != observed_retry(new)
+        || carried_out(old) != carried_out(new)
 }
 
-fn observed_retry(upgrade: &Upgrade) -> Option<&str> {
-    upgrade.status.good()?.observed_retry.as_deref()
+/// The retries that were carried out, by the status.
+fn carried_out(upgrade: &Upgrade) -> (Option<&str>, &[String]) {
+    let status = upgrade.status.good();
+    (
+        status.and_then(|status| status.observed_retry.as_deref()),
+        status.map_or(&[], |status| &status.retries),
+    )
 }
 
 /// True when the change of the object may change the result of a pass.

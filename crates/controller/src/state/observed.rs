@@ -96,6 +96,7 @@ impl UpgradeEntry {
             is_deleting: self.is_deleting(),
             standing: Standing::of(self.spec.is_ok(), self.status.is_stalled()),
             in_force: self.in_force().map(|spec| &spec.fields),
+            calendars: self.in_force().map(|spec| &spec.calendars),
             selected: &self.selected,
             rows: self.rows.all(),
             unreleased: match &self.archive {

@@ -20,7 +20,7 @@ use observe::writes::{
 };
 use resolve::origin::Origin;
 use resolve::spec::ResolvedSpec;
-use rollout::{Attempt, OperationKind, Phase};
+use rollout::{Attempt, OperationKind};
 
 use crate::apply::{WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
@@ -537,7 +537,7 @@ impl UpgradeEntry {
     #[must_use]
     pub fn has_begun(&self, cluster: &str) -> bool {
         let phase = self.rows.get(cluster).map(|row| row.record.phase);
-        phase.is_some_and(|phase| !matches!(phase, Phase::Pending | Phase::Blocked))
+        phase.is_some_and(|phase| !phase.is_queued())
     }
 
     /// Records that the namespace of a cluster is gone or terminating.

@@ -94,7 +94,8 @@ fn cell(column: &Column, object: &Value, now: DateTime<Utc>) -> Value {
     found.clone()
 }
 
-/// The value at a path such as `.status.conditions[?(@.type=="Ready")].status`, the only form of filter that printer columns use.
+/// The first value at a path such as `.status.conditions[?(@.type=="Ready")].status`, the only form of filter that printer columns
+/// use.
 fn find<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut at = object;
     let mut rest = path.trim_start_matches('.');
@@ -128,6 +129,9 @@ fn end_of_name(path: &str) -> usize {
 fn item<'a>(items: &'a [Value], filter: &str) -> Option<&'a Value> {
     if let Ok(number) = filter.parse::<usize>() {
         return items.get(number);
+    }
+    if filter == "*" {
+        return items.first();
     }
     let inner = filter.strip_prefix("?(@.")?.strip_suffix(')')?;
     let (field, wanted) = inner.split_once("==")?;
@@ -164,6 +168,8 @@ mod tests {
             (".metadata.labels.example\\.com/team", Some("a")),
             (".status.conditions[?(@.type==\"Ready\")].status", Some("True")),
             (".status.conditions[0].status", Some("True")),
+            (".status.conditions[*].status", Some("True")),
+            (".spec.clients[*].url", None),
             (".metadata.labels.example.com/team", None),
         ] {
             assert_eq!(find(&object, path).and_then(Value::as_str), found, "{path}");

@@ -194,10 +194,9 @@ impl Schema {
             return;
         }
         for (number, item) in items.iter().enumerate() {
-            if items[..number]
-                .iter()
-                .any(|before| self.list.is_same(before, item))
-            {
+            let before = items[..number].iter();
+            // What is there more often is told once.
+            if before.filter(|before| self.list.is_same(before, item)).count() == 1 {
                 causes.push(Cause::new(
                     &Path::Item(path, number).to_string(),
                     CauseKind::Duplicate,
@@ -307,9 +306,9 @@ fn invalid(shown: &str, path: &Path<'_>, rule: &str) -> Cause {
     Cause::new(&path.to_string(), CauseKind::Invalid, text)
 }
 
-fn wrong_type(wanted: Type, value: &Value, path: &Path<'_>) -> Cause {
-    let path = path.to_string();
-    let have = match value {
+/// The type of a value in a schema.
+pub(super) fn type_of(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(number) if !number.is_i64() => "number",
@@ -317,7 +316,12 @@ fn wrong_type(wanted: Type, value: &Value, path: &Path<'_>) -> Cause {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    };
+    }
+}
+
+fn wrong_type(wanted: Type, value: &Value, path: &Path<'_>) -> Cause {
+    let path = path.to_string();
+    let have = type_of(value);
     let mut text = format!("Invalid value: \"{have}\": ");
     if !path.is_empty() {
         let _ = write!(text, "{path} in body ");

@@ -14,6 +14,7 @@ use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, functions
 use regex::Regex;
 use serde_json::Value;
 
+use super::check::type_of;
 use super::prune::Path;
 use super::{Cause, CauseKind, ListKind, Schema};
 
@@ -105,14 +106,16 @@ impl Rule {
     }
 
     /// Why the rule does not hold for the `self` and `oldSelf` of a scope.
-    fn violation(&self, scope: &Context<'_>, path: &Path<'_>, shown: &dyn Fn() -> String) -> Option<Cause> {
+    fn violation(&self, scope: &Context<'_>, path: &Path<'_>, value: &Value) -> Option<Cause> {
+        let cause = |at: &str, text: String| {
+            let text = format!("Invalid value: {text}");
+            Some(Cause::new(at.trim_start_matches('.'), CauseKind::Invalid, text))
+        };
         let invalid = |text: &str| {
-            let at = format!("{path}{}", self.field);
-            Some(Cause::new(
-                at.trim_start_matches('.'),
-                CauseKind::Invalid,
-                format!("Invalid value: {}{text}", shown()),
-            ))
+            cause(
+                &format!("{path}{}", self.field),
+                format!("{}{text}", shown(value)),
+            )
         };
         let Some(program) = &self.program else {
             return invalid(&format!("the rule cannot be compiled: {}", self.text));
@@ -121,7 +124,11 @@ impl Rule {
             Ok(Cel::Bool(true)) => None,
             Ok(Cel::Bool(false)) => invalid(&self.message_for(scope)),
             Ok(_) => invalid("the rule has no boolean result"),
-            Err(error) => invalid(&format!("rule compile error: {error}")),
+            Err(error) => {
+                let rule = self.message.as_ref().unwrap_or(&self.text);
+                let text = format!("\"{}\": {} evaluating rule: {rule}", type_of(value), told(&error));
+                cause(&path.to_string(), text)
+            }
         }
     }
 
@@ -216,7 +223,7 @@ impl Schema {
             if let Some(old) = old.filter(|_| rules().any(|rule| rule.names_old)) {
                 scope.add_variable_from_value("oldSelf", to_cel(old, Some(self)));
             }
-            causes.extend(rules().filter_map(|rule| rule.violation(&scope, path, &|| shown(value))));
+            causes.extend(rules().filter_map(|rule| rule.violation(&scope, path, value)));
         });
     }
 
@@ -236,6 +243,16 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Object(_) | Value::Array(_) => String::new(),
         scalar => format!("{scalar}: "),
+    }
+}
+
+/// Why a rule could not be evaluated, in the words of Kubernetes.
+fn told(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::FunctionError { function, .. } if function == "duration" => {
+            "type conversion error from 'string' to 'google.protobuf.Duration'".to_owned()
+        }
+        other => other.to_string(),
     }
 }
 

@@ -35,6 +35,12 @@ pub fn spec(random: &mut Random) -> Value {
     if random.chance(10) {
         spec["postUpgradeAction"] = action(random);
     }
+    if random.chance(18) {
+        spec["preflight"] = preflight(random);
+    }
+    if random.chance(15) {
+        spec["maintenance"] = maintenance(random);
+    }
     if random.chance(20) {
         let (name, value) = random.pick(vec![
             ("paused", json!(true)),
@@ -63,7 +69,184 @@ fn cluster_version(random: &mut Random) -> Value {
         ]);
         version[name] = value;
     }
+    if random.chance(15) {
+        version["acceptRisks"] = risks(random);
+    }
+    if random.chance(10) {
+        version["adminAcks"] = acknowledgments(random);
+    }
     version
+}
+
+fn risks(random: &mut Random) -> Value {
+    random.pick(vec![
+        json!([{"name": "SlowDisk", "reason": "tried before"}]),
+        json!([{"name": "SlowDisk", "reason": "one"}, {"name": "SlowNetwork", "reason": "two"}]),
+        json!([{"name": "SlowDisk", "reason": "one"}, {"name": "SlowDisk", "reason": "two"}]),
+        json!([{"name": "Slow Disk", "reason": "white space"}]),
+        json!([{"name": "Löschen", "reason": "no ASCII"}]),
+        json!([{"name": "x".repeat(257), "reason": "long"}]),
+        json!([{"name": "SlowDisk", "reason": "x".repeat(1025)}]),
+        json!([{"name": "", "reason": ""}]),
+        json!([{"name": "SlowDisk"}]),
+        json!([{"reason": "no name"}]),
+        json!([]),
+        json!("SlowDisk"),
+        (0..65)
+            .map(|number| json!({"name": format!("Risk{number}"), "reason": "many"}))
+            .collect(),
+    ])
+}
+
+fn acknowledgments(random: &mut Random) -> Value {
+    random.pick(vec![
+        json!([{"key": "ack-4.13-kube-1.27-api-removals-in-4.14", "reason": "nobody uses these"}]),
+        json!([{"key": "ack-4.13-a", "reason": "one"}, {"key": "ack-4.14-a", "reason": "two"}]),
+        json!([{"key": "ack-4.13-a", "reason": "one"}, {"key": "ack-4.13-a", "reason": "two"}]),
+        json!([{"key": "ack-4-a", "reason": "no minor version"}]),
+        json!([{"key": "ack-4.13-a b", "reason": "white space"}]),
+        json!([{"key": format!("ack-4.13-{}", "x".repeat(245)), "reason": "long"}]),
+        json!([{"key": "ack-4.13-a", "reason": null}]),
+        json!([{"key": "ack-4.13-a", "reason": "one", "value": "true"}]),
+        json!([{"key": 4.13, "reason": "a number"}]),
+        json!([]),
+    ])
+}
+
+fn preflight(random: &mut Random) -> Value {
+    let mut preflight = json!({});
+    if random.chance(80) {
+        preflight["mode"] = random.pick(vec![
+            json!("Report"),
+            json!("Require"),
+            json!("Require"),
+            json!("Off"),
+            json!("require"),
+            json!(null),
+        ]);
+    }
+    for _ in 0..random.between(0, 2) {
+        let (name, value) = random.pick(vec![
+            ("ignore", json!(["Failing", "Progressing"])),
+            ("ignore", json!(["Failing", "Failing"])),
+            ("ignore", json!(["Upgradeable"])),
+            ("ignore", json!("Failing")),
+            ("ignore", json!(vec!["Failing"; 9])),
+            ("setChannel", json!(true)),
+            ("setChannel", json!(false)),
+            ("setChannel", json!("yes")),
+            ("timeout", json!("90s")),
+            ("timeout", json!("0s")),
+            ("timeout", json!("10 minutes")),
+            ("timeout", json!("8761h")),
+            ("timeout", json!(null)),
+            ("unknownRisks", json!("Accept")),
+            ("unknownRisks", json!("Ignore")),
+            ("unknownRisks", json!("")),
+            ("retries", json!(3)),
+        ]);
+        preflight[name] = value;
+    }
+    preflight
+}
+
+fn maintenance(random: &mut Random) -> Value {
+    let mut maintenance = json!({});
+    if random.chance(70) {
+        maintenance["windows"] = windows(random);
+    }
+    if random.chance(30) {
+        maintenance["exclusions"] = exclusions(random);
+    }
+    if random.chance(30) {
+        maintenance["minimumRemaining"] = random.pick(vec![
+            json!("2h"),
+            json!("0"),
+            json!("6h"),
+            json!("1h30m"),
+            json!("2 hours"),
+            json!("8761h"),
+            json!(""),
+            json!(7200),
+        ]);
+    }
+    if random.chance(30) {
+        maintenance["timeZone"] = random.pick(vec![
+            json!("Europe/Berlin"),
+            json!("Mars/Olympus"),
+            json!(""),
+            json!(null),
+            json!("x".repeat(65)),
+        ]);
+    }
+    if random.chance(25) {
+        maintenance["timeZoneFrom"] = random.pick(vec![
+            json!({"annotation": "example.com/time-zone"}),
+            json!({"claim": "tz.example.com"}),
+            json!({"label": "place"}),
+            json!({"annotation": "example.com/time"}),
+            json!({"claim": "time"}),
+            json!({"annotation": "zone", "label": "zone"}),
+            json!({"annotation": "zone", "claim": "zone", "label": "zone"}),
+            json!({"label": ""}),
+            json!({"label": null}),
+            json!({}),
+        ]);
+    }
+    maintenance
+}
+
+fn windows(random: &mut Random) -> Value {
+    let window = |name: &str, schedule: &str, duration: &str| json!({"name": name, "schedule": schedule, "duration": duration});
+    let night = || window("night", "0 22 * * 1-5", "6h");
+    let with = |name: &str, value: Value| {
+        let mut window = night();
+        window[name] = value;
+        json!([window])
+    };
+    let selected = selector(random);
+    random.pick(vec![
+        json!([night()]),
+        json!([night()]),
+        json!([night(), window("weekend", "0  8 * * 6,0", "12h30m")]),
+        json!([night(), window("night", "0 8 * * 6", "1h")]),
+        json!([night(), window("short", "0 8 * * 6", "1h")]),
+        json!([window("night", "0 22 * *", "6h")]),
+        json!([window("night", "@daily", "6h")]),
+        json!([window("night", "99 99 99 99 99", "6h")]),
+        json!([window("night", "0 22 * * 1-5", "0s")]),
+        json!([window("night", "0 22 * * 1-5", "a night")]),
+        json!([window("", "0 22 * * 1-5", "8761h")]),
+        json!([window("a night", "0 22 * * 1-5", "6h")]),
+        json!([window(&"x".repeat(64), "0 22 * * 1-5", "6h")]),
+        json!([{"name": "night"}]),
+        with("clusterSelector", json!({"matchLabels": {"region": "eu"}})),
+        with("clusterSelector", selected),
+        with("color", json!("black")),
+        with("duration", json!(6)),
+        json!([]),
+        (0..17)
+            .map(|number| window(&format!("w{number}"), "0 22 * * *", "2h"))
+            .collect(),
+    ])
+}
+
+fn exclusions(random: &mut Random) -> Value {
+    let time = |start: &str, end: &str| json!([{"name": "freeze", "start": start, "end": end}]);
+    random.pick(vec![
+        time("2026-12-18T00:00", "2027-01-07T00:00"),
+        time("2026-12-18T00:00:00Z", "2027-01-07T00:00:00+01:00"),
+        // No rule of the definition says that it ends after it begins.
+        time("2027-01-07T00:00", "2026-12-18T00:00"),
+        time("2026-12-18", "2027-01-07"),
+        time("2026-12-18 00:00", "2027-01-07 00:00"),
+        time("2026-12-18T00:00:00.000000000000Z", "2027-01-07T00:00"),
+        json!([{"name": "freeze", "start": "2026-12-18T00:00"}]),
+        json!([{"name": "", "start": "2026-12-18T00:00", "end": "2027-01-07T00:00"}]),
+        json!([{"name": "freeze", "start": 2026, "end": 2027}]),
+        json!([]),
+        json!(null),
+    ])
 }
 
 fn strategy(random: &mut Random) -> Value {
@@ -92,6 +275,13 @@ fn strategy(random: &mut Random) -> Value {
             ("minSuccessTime", json!("0")),
             ("minSuccessTime", json!("10m")),
             ("minSuccessTime", json!("10")),
+            ("workerPools", json!("Wait")),
+            ("workerPools", json!("Ignore")),
+            ("workerPools", json!("wait")),
+            ("workerPools", json!(true)),
+            ("workerPoolsTimeout", json!("8h")),
+            ("workerPoolsTimeout", json!("0s")),
+            ("workerPoolsTimeout", json!("8 hours")),
             (
                 "canaryClusters",
                 json!({"clusterSelector": {"matchLabels": {"canary": "true"}}}),

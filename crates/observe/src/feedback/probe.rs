@@ -5,7 +5,7 @@
 use api::lenient::Lenient;
 use api::views::{Condition, ManifestStatus, ManifestWork, WorkStatus, condition};
 use clusterversion::Era;
-use clusterversion::feedback::Feedback;
+use clusterversion::feedback::{Feedback, ReportedValue};
 use clusterversion::gates::{ACKS, GATES};
 use clusterversion::preflight::pools;
 use clusterversion::preflight::recipe::{self, PathValues};
@@ -48,7 +48,9 @@ pub fn read(work: &ManifestWork) -> Facts {
         )),
         Object::Unknown(why) => Facts::missing(&why),
     };
-    facts.gates = gates_of(&Object::of(gates), &Object::of(acks));
+    let (gates, acks) = (Object::of(gates), Object::of(acks));
+    facts.gate_keys = stored_gates(&gates).and_then(|told| recipe::read_gate_keys(&told));
+    facts.gates = gates_of(&gates, &acks);
     let operator = find(
         &seen,
         ("config.openshift.io", "ClusterOperator", "clusteroperators"),
@@ -119,7 +121,8 @@ fn refused(manifest: &ManifestStatus, condition: &Condition) -> Missing {
 
 fn of_cluster_version(manifest: &ManifestStatus) -> Facts {
     let values = manifest.status_feedback.values.iter();
-    let values = values.filter_map(|value| Some((value.name.as_str(), typed(&value.field_value)?)));
+    let values =
+        values.filter_map(|value| Some((value.name.as_str(), shortened(typed(&value.field_value)?))));
     let (feedback, paths): (Feedback<'_>, PathValues<'_>) = (values.clone().collect(), values.collect());
     let current = feedback
         .desired_version
@@ -137,6 +140,16 @@ fn of_cluster_version(manifest: &ManifestStatus) -> Facts {
             .unwrap_or_else(|| Err(no_rules()))
             .and_then(recipe::read_history),
         ..Facts::missing(&Missing::Unsupported("The probe does not ask for it".to_owned()))
+    }
+}
+
+/// Longest text of a value that is kept, in bytes: what a condition says is cut later on, when it is told.
+const MAX_VALUE: usize = 4096;
+
+fn shortened(value: ReportedValue<'_>) -> ReportedValue<'_> {
+    match value {
+        ReportedValue::Text(text) => ReportedValue::Text(&text[..text.floor_char_boundary(MAX_VALUE)]),
+        other => other,
     }
 }
 
@@ -218,17 +231,25 @@ fn accepts_risks(gate: Option<&ManifestStatus>, current: &Fact<String>) -> Fact<
     }
 }
 
-fn gates_of(gates: &Object<'_>, acks: &Object<'_>) -> Fact<Vec<Gate>> {
-    let told = |object: &Object<'_>, rule| match object {
+/// The message of a rule about a `ConfigMap`; `None` if there is no such map.
+fn keys_of(map: &Object<'_>, rule: &str) -> Fact<Option<String>> {
+    match map {
         Object::Found(manifest) => answer(manifest, rule)
             .unwrap_or_else(|| Err(no_rules()))
             .map(|message| Some(message.to_owned())),
         Object::Missing => Ok(None),
         Object::Unknown(why) => Err(why.clone()),
-    };
-    // The cluster-version operator creates the one with the gates; the other one may be missing.
-    let gates = told(gates, recipe::GATES)?.ok_or(Missing::Pending)?;
-    recipe::read_gates(&gates, told(acks, recipe::ACKS)?.as_deref())
+    }
+}
+
+/// The cluster-version operator creates the map of the gates; that of the acknowledgments may be missing.
+fn stored_gates(gates: &Object<'_>) -> Fact<String> {
+    keys_of(gates, recipe::GATES)?.ok_or(Missing::Pending)
+}
+
+fn gates_of(gates: &Object<'_>, acks: &Object<'_>) -> Fact<Vec<Gate>> {
+    let gates = stored_gates(gates)?;
+    recipe::read_gates(&gates, keys_of(acks, recipe::ACKS)?.as_deref())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use api::names::{ANNOTATION_OWNER, ANNOTATION_REVISION};
+use api::names::{ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_STARTED_AT};
 use rollout::testing::{RecordBuilder, at, record};
 use rollout::{Attempt, Busy, Phase};
 
@@ -461,6 +461,32 @@ fn a_work_that_was_there_when_its_namespace_was_being_deleted_is_of_an_earlier_l
         StepWork::Absent,
         "its end proves nothing"
     );
+}
+
+#[test]
+fn the_work_of_a_step_that_was_created_again_has_the_start_of_the_record_and_no_other_early_one() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"], &index);
+    let seconds = |text: &str| (at_text(text) - at(0)).num_seconds();
+    let (eight, nine) = ("2026-05-28T08:00:00Z", "2026-05-28T09:00:00Z");
+    let mut again = work("a", Step::PreAction, "mine", 5);
+    again.metadata.creation_timestamp = created(nine);
+    let notes = again.metadata.annotations.as_mut().unwrap();
+    notes.insert(ANNOTATION_STARTED_AT.to_owned(), eight.to_owned());
+    index.work(&Change::Applied(again), at(0));
+    let mut start = |recorded: &str| {
+        let row = record(Phase::PreAction).stage(Stage::PreAction, seconds(recorded));
+        entry.note("a", row);
+        let fleet = observed(&entry, &mut index);
+        one(&fleet, "a")
+            .step_work(Step::PreAction)
+            .ours()
+            .unwrap()
+            .started
+    };
+    assert_eq!(start(eight), at_text(eight));
+    let before_creation = at_text("2026-05-28T08:59:00Z");
+    assert_eq!(start("2026-05-28T07:00:00Z"), before_creation);
 }
 
 #[test]

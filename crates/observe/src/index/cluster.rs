@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::lenient::Lenient;
+use api::maintenance::may_tell_zone;
 use api::names::{
     CLAIM_CONTROL_PLANE_TOPOLOGY, CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, KEY_METADATA_NAME,
     LABEL_AGENT_VERSION, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME, LABEL_OPENSHIFT_VERSION,
@@ -22,6 +23,10 @@ use super::intern::Pool;
 const NOT_JOINED: &str =
     "The cluster has not joined the hub yet: its agent has not reported that it is available";
 
+/// Most annotations and most claims that are kept of a cluster because they may tell its time zone, and the longest value in characters.
+const MAX_ZONES: usize = 16;
+const MAX_ZONE_NAME: usize = 64;
+
 /// Clusters by name.
 pub type Clusters = BTreeMap<Arc<str>, Arc<ClusterView>>;
 
@@ -34,6 +39,10 @@ pub struct ClusterView {
     pub name: Arc<str>,
     /// Labels, sorted by key.
     pub labels: Box<[(Arc<str>, Arc<str>)]>,
+    /// Annotations that may tell a time zone, sorted by key.
+    zone_annotations: Box<[(Arc<str>, Arc<str>)]>,
+    /// Claims that may tell a time zone, in their order.
+    zone_claims: Box<[(Arc<str>, Arc<str>)]>,
     /// When the object was created, by the hub's clock.
     pub created: Option<DateTime<Utc>>,
     /// The object is being deleted.
@@ -112,6 +121,9 @@ impl ClusterView {
                 .or_else(|| labels.get(label).map(String::as_str))
                 .filter(|value| !value.is_empty())
         };
+        let annotations = cluster.metadata.annotations.iter().flatten();
+        let claims = status.into_iter().flat_map(|status| &status.cluster_claims);
+        let claims = claims.map(|claim| (&claim.name, &claim.value));
         let available =
             status.and_then(|status| condition(&status.conditions, "ManagedClusterConditionAvailable"));
         let unavailable = match available {
@@ -134,6 +146,8 @@ impl ClusterView {
         );
         Some(ClusterView {
             name: pool.share(name),
+            zone_annotations: zones(annotations, pool),
+            zone_claims: zones(claims, pool),
             created: cluster.metadata.creation_timestamp.as_ref().and_then(to_chrono),
             terminating: cluster.metadata.deletion_timestamp.is_some(),
             // If the field is unreadable, the cluster counts as accepted: it stays selected and is blocked
@@ -162,12 +176,15 @@ impl ClusterView {
         })
     }
 
-    /// Keeps the last version that an earlier view of the same cluster tells, if this one tells none. A claim that is gone, or is
+    /// Keeps the last version and time zone that an earlier view of the same cluster tells, if this one tells none. A claim that is gone, or is
     /// no version any more, says nothing new of what the cluster runs. A cluster that was registered or installed anew may run
     /// anything.
     pub(super) fn keep_last_version(&mut self, before: &ClusterView) {
         let mut ids = self.id.iter().zip(&before.id);
         let is_same = self.created == before.created && ids.all(|(id, former)| id == former);
+        if self.zone_claims.is_empty() && is_same {
+            self.zone_claims.clone_from(&before.zone_claims);
+        }
         if self.version.is_empty() && is_same {
             self.last_version = Arc::clone(&before.last_version);
         }
@@ -177,6 +194,18 @@ impl ClusterView {
     #[must_use]
     pub fn has_reading_agent(&self) -> bool {
         self.label(LABEL_AGENT_VERSION).is_some_and(can_read_only)
+    }
+
+    /// Value of an annotation that may tell a time zone.
+    #[must_use]
+    pub fn zone_annotation(&self, key: &str) -> Option<&Arc<str>> {
+        find(&self.zone_annotations, key)
+    }
+
+    /// Value of a claim that may tell a time zone.
+    #[must_use]
+    pub fn zone_claim(&self, name: &str) -> Option<&Arc<str>> {
+        find(&self.zone_claims, name)
     }
 
     /// Value of a label.
@@ -199,6 +228,25 @@ impl ClusterView {
         let fallback = (key == LABEL_NAME).then_some(&*self.name);
         self.label(key).or(fallback)
     }
+}
+
+/// The entries whose names say that they may tell a time zone, with values that are not longer than those of zones. A longer one is cut,
+/// so it names no zone.
+fn zones<'a>(
+    entries: impl Iterator<Item = (&'a String, &'a String)>,
+    pool: &mut Pool,
+) -> Box<[(Arc<str>, Arc<str>)]> {
+    let kept = entries.filter(|(name, value)| may_tell_zone(name) && !value.is_empty());
+    let kept = kept.take(MAX_ZONES).map(|(name, value)| {
+        let value: String = visible(value).chars().take(MAX_ZONE_NAME).collect();
+        (pool.share(name), pool.share(&value))
+    });
+    kept.collect()
+}
+
+fn find<'a>(entries: &'a [(Arc<str>, Arc<str>)], name: &str) -> Option<&'a Arc<str>> {
+    let found = entries.iter().find(|(known, _)| **known == *name);
+    found.map(|(_, value)| value)
 }
 
 /// True for versions of OCM in which work agents know the update strategy `ReadOnly`. From 2 on it is the version of another

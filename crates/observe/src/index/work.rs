@@ -12,7 +12,7 @@ use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::Target;
-use rollout::{Attempt, MAX_RETRY_BYTES, Reason, StepStatus, Work};
+use rollout::{Attempt, MAX_RETRY_BYTES, Reason, Record, StepStatus, Work};
 
 use super::intern::Pool;
 use super::request::WorkRequest;
@@ -38,6 +38,8 @@ pub struct WorkView {
     pub owner: Arc<str>,
     /// The step it performs.
     pub step: Step,
+    /// The start that its annotation names, if that is too long before its creation to count by itself.
+    pub early_start: Option<DateTime<Utc>>,
     /// What is wrong with the annotations, if they are not what the controller writes. In this case the
     /// attempt of the work is unknown.
     pub unreadable: Option<Arc<str>>,
@@ -138,10 +140,9 @@ impl WorkView {
         let created = meta.creation_timestamp.as_ref().and_then(to_chrono);
         // A step cannot start before its work exists. The planner handles starts in the future.
         let earliest = created.map_or(DateTime::UNIX_EPOCH, |created| created - MAX_CLOCK_DIFFERENCE);
-        let started = parse_rfc3339(note(ANNOTATION_STARTED_AT))
-            .or(created)
-            .unwrap_or(now)
-            .max(earliest);
+        let noted = parse_rfc3339(note(ANNOTATION_STARTED_AT));
+        let early_start = noted.filter(|noted| created.is_some() && *noted <= earliest);
+        let started = noted.or(created).unwrap_or(now).max(earliest);
         let target = Target {
             version: attempt(ANNOTATION_TARGET_VERSION),
             image: attempt(ANNOTATION_TARGET_IMAGE),
@@ -185,6 +186,7 @@ impl WorkView {
             upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
             owner: pool.share(note(ANNOTATION_OWNER)),
             step,
+            early_start,
             unreadable,
             work,
             request,
@@ -197,11 +199,28 @@ impl WorkView {
         })
     }
 
+    /// The work as the record of its cluster knows it. One that was created again names the start of the first one, which is long before
+    /// its creation and counts only if the record has it, too: agents can edit their works.
+    #[must_use]
+    pub fn confirmed_by(&self, record: Option<&Record>) -> Arc<Work> {
+        let stage = record.and_then(|record| record.stage(self.step.into()));
+        let is_named = |started: &DateTime<Utc>| {
+            let named = self.early_start.map(|named| named.timestamp_millis());
+            named == Some(started.timestamp_millis())
+        };
+        match stage.map(|stage| stage.started).filter(is_named) {
+            Some(started) => Arc::new(Work {
+                started,
+                ..Work::clone(&self.work)
+            }),
+            None => Arc::clone(&self.work),
+        }
+    }
+
     /// False when the start that it names is too long before its creation to count. A work that is created again keeps its start.
     #[must_use]
-    pub fn tells_its_start(&self) -> bool {
-        let earliest = self.created.map(|created| created - MAX_CLOCK_DIFFERENCE);
-        earliest.is_none_or(|earliest| earliest < self.work.started)
+    pub const fn tells_its_start(&self) -> bool {
+        self.early_start.is_none()
     }
 
     /// True when it was created before its cluster was registered.

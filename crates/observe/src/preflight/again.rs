@@ -6,21 +6,30 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use clusterversion::preflight::{Request, Verdict};
+use clusterversion::preflight::Request;
 use rollout::Preflight;
 
-use super::{Judged, Preflights, ProbeWrite};
+use super::{Judged, Preflights, ProbeWrite, Question};
 use crate::index::Index;
 
 /// How long answers are good for a request by image.
 const FRESH_FOR: TimeDelta = TimeDelta::minutes(5);
+/// How long a cluster keeps its place at most while it is asked again, however long preflight.timeout is.
+const PLACE_FOR: TimeDelta = TimeDelta::minutes(10);
 /// Clocks that differ by no more than this are trusted.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(30);
 
+impl Question {
+    /// How long a cluster keeps its place while it is asked again.
+    fn place_for(&self) -> TimeDelta {
+        self.timeout.min(PLACE_FOR)
+    }
+}
+
 impl Judged {
-    /// True when the cluster would take the update by the image that it has told.
+    /// True when the cluster must be asked by the image that it has told.
     pub(super) const fn is_by_image(&self) -> bool {
-        matches!(self.verdict, Verdict::Ready(Request::ByImage(_)))
+        matches!(self.request, Request::ByImage(_))
     }
 
     /// True when it has told that image too long ago.
@@ -35,6 +44,13 @@ impl Judged {
 }
 
 impl Preflights {
+    /// True when the image by which a cluster must be asked was told too long ago, whatever else the cluster says.
+    #[must_use]
+    pub fn has_stale_image(&self, cluster: &str, now: DateTime<Utc>) -> bool {
+        let judged = self.verdicts.get(cluster);
+        judged.is_some_and(|judged| judged.is_stale(now))
+    }
+
     /// Keeps the place of a cluster that is being asked again, until it answers or its time is over.
     pub(super) fn while_asked_again(&self, cluster: &str, now: DateTime<Utc>) -> Option<Preflight> {
         let question = self.questions.preflight.as_ref()?;
@@ -44,14 +60,14 @@ impl Preflights {
             counts && judged.probe.created.is_none_or(|at| at > begun - FRESH_FOR)
         });
         let has_answered = answers.is_some();
-        let waits = now < begun + question.timeout && !has_answered;
+        let waits = now < begun + question.place_for() && !has_answered;
         waits.then_some(Preflight::Stale)
     }
 
     /// When the place of a cluster is kept no longer.
     pub(super) fn next_place(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let timeout = self.questions.preflight.as_ref()?.timeout;
-        let ends = self.asked_again.values().map(|begun| *begun + timeout);
+        let place_for = self.questions.preflight.as_ref()?.place_for();
+        let ends = self.asked_again.values().map(|begun| *begun + place_for);
         ends.filter(|end| *end > now).min()
     }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use api::report::Phase;
 use chrono::{DateTime, Utc};
-use rollout::{Cluster, Eligibility, Fleet, Policy, Selection};
+use rollout::{Cluster, Eligibility, Fleet, Policy, RivalHold, Selection};
 
 use super::{Asker, Preflights, ProbeWrite};
 use crate::index::Index;
 
 impl Preflights {
-    /// Notes which clusters are to be asked and cannot be, because the write fails or something else has the name of the probe, and whether
-    /// another upgrade asks one of them. When that probe is gone, nothing else tells of it.
+    /// Notes which clusters are to be asked and cannot be, because the write fails, something else has the name of the probe, or an earlier
+    /// probe is not gone, and whether another upgrade asks one of them. When that probe is gone, nothing else tells of it.
     pub(super) fn note_barred(
         &mut self,
         fleet: &Fleet,
@@ -28,7 +28,8 @@ impl Preflights {
             let probe = index.probe(name);
             let is_anothers = probe.is_some_and(|probe| !probe.is_of(asker.uid, asker.key));
             let fails = probe.is_none() && self.failures.contains_key(name);
-            if (is_anothers || fails) && self.questions.due(cluster, policy).is_some() {
+            let is_going = probe.is_some_and(|probe| probe.is_ending && !is_anothers);
+            if (is_anothers || fails || is_going) && self.questions.due(cluster, policy).is_some() {
                 self.waits_for_another |= is_anothers;
                 let since = self.barred.get(name).copied().unwrap_or(now);
                 barred.insert(Arc::clone(name), since.min(now));
@@ -79,13 +80,26 @@ pub(super) fn waits(cluster: &Cluster) -> bool {
     is_queued && cluster.selection == Selection::In && !cluster.gone
 }
 
+/// True when a cluster must not start for another reason, so that it is not asked.
+pub(super) const fn is_barred(cluster: &Cluster) -> bool {
+    matches!(cluster.eligibility, Eligibility::Blocked { .. })
+}
+
+/// True when another upgrade has the cluster, which may need the name of the probe. Its turn to be asked comes when that one is done.
+pub(super) fn is_anothers(cluster: &Cluster) -> bool {
+    let rival = cluster.rival.as_ref();
+    rival.is_some_and(|rival| rival.hold != RivalHold::Yielding)
+}
+
 /// True when it must be known of a cluster whether it would take the update: before it starts, and again after its pre-action.
 pub(super) fn is_to_be_asked(cluster: &Cluster, policy: &Policy) -> bool {
-    let is_barred = matches!(cluster.eligibility, Eligibility::Blocked { .. });
     let phase = cluster.record.as_ref().map(|record| record.phase);
     let is_prepared = matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded));
     let is_there = cluster.selection == Selection::In && !cluster.gone;
-    (waits(cluster) || (is_prepared && is_there)) && !is_barred && !cluster.is_asked_for(policy)
+    (waits(cluster) || (is_prepared && is_there))
+        && !is_barred(cluster)
+        && !is_anothers(cluster)
+        && !cluster.is_asked_for(policy)
 }
 
 /// True when the probe of a cluster is still needed: until the update is requested, since the request follows from the answers.
@@ -105,5 +119,6 @@ pub(super) fn is_kept(cluster: &Cluster, policy: &Policy) -> bool {
         && !policy.deleting
         && cluster.selection == Selection::In
         && !cluster.gone
+        && !is_anothers(cluster)
         && !cluster.is_asked_for(policy)
 }

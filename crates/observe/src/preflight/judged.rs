@@ -1,11 +1,15 @@
 //! The verdict on the answers of a cluster, and for how long it stays.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use api::message;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
-use clusterversion::preflight::{PreflightFinding, PreflightReason, Verdict, judge};
-use rollout::{Preflight, Reason};
+use clusterversion::preflight::{
+    Fact, Missing, PreflightFinding, PreflightReason, Request, Verdict, judge, request,
+};
+use rollout::{Preflight, Reason, duration};
 
 use super::Question;
 use crate::index::ProbeView;
@@ -14,6 +18,8 @@ use crate::index::ProbeView;
 const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(10);
 /// Longest message of a cluster, in bytes.
 const MAX_MESSAGE: usize = 1000;
+/// Longest message of a row, in bytes.
+const MAX_IN_ROW: usize = 256;
 /// So many changes of a verdict count at once. Then the next one counts only after the first wait, and each further one after twice
 /// that, up to the longest.
 const FREE_CHANGES: u32 = 3;
@@ -26,6 +32,8 @@ const CALM_AFTER: TimeDelta = TimeDelta::minutes(10);
 pub(super) struct Judged {
     pub probe: Arc<ProbeView>,
     pub verdict: Verdict,
+    /// How the cluster must be asked for the update, by what it offers.
+    pub request: Request,
     /// Since when it has not been known whether the cluster would take the update.
     pub unknown_since: DateTime<Utc>,
     /// When the cluster was ready last, and then not any more.
@@ -45,7 +53,7 @@ impl Judged {
         probe: &Arc<ProbeView>,
         question: &Question,
         before: Option<&Self>,
-        now: DateTime<Utc>,
+        (now, heard): (DateTime<Utc>, DateTime<Utc>),
     ) -> Self {
         let verdict = judge(&probe.facts, &question.update);
         let before = before.filter(|before| before.probe.uid == probe.uid);
@@ -65,9 +73,10 @@ impl Judged {
             }
             Some(_) => now,
         };
-        let answered = probe.facts.current.is_ok().then_some(now);
+        let answered = probe.facts.current.is_ok().then_some(heard);
         Self {
             probe: Arc::clone(probe),
+            request: request(&probe.facts, &question.update),
             verdict,
             unknown_since,
             lost: match before {
@@ -117,6 +126,13 @@ impl Judged {
         self.answered.is_some()
     }
 
+    /// True when it is known which risks and gates the cluster tells, or when it was waited for until the timeout.
+    pub(super) fn has_told_names(&self, question: &Question, now: DateTime<Utc>) -> bool {
+        let facts = &self.probe.facts;
+        let is_late = now >= self.unknown_since + question.timeout;
+        is_late || (is_told(&facts.offer) && is_told(&facts.gate_keys))
+    }
+
     /// When a cluster that was ready before, and then not, may count as ready again.
     pub(super) fn settles(&self) -> Option<DateTime<Utc>> {
         self.lost.map(|lost| lost + SETTLES_AFTER)
@@ -143,18 +159,50 @@ impl Judged {
                 reason: first_reason(findings),
                 message: message_of(findings),
             },
-            Verdict::Unknown(findings) if now >= self.unknown_since + question.timeout => {
-                Preflight::Blocked {
-                    reason: Reason::PreflightUnknown,
-                    message: message_of(findings),
-                }
-            }
-            Verdict::Unknown(findings) => Preflight::Unknown {
-                reason: first_reason(findings),
-                message: message_of(findings),
-            },
+            Verdict::Unknown(findings) => unknown(
+                first_reason(findings),
+                message_of(findings),
+                self.unknown_since,
+                question.timeout,
+                now,
+            ),
         }
     }
+}
+
+/// What is made of a cluster of which it is not known since a time whether it would take the update. After the timeout it is blocked.
+/// A reason that says what is missing stays then. Only `PreflightPending` becomes `PreflightUnknown`, because its remedy is to wait.
+pub(super) fn unknown(
+    reason: Reason,
+    message: Arc<str>,
+    since: DateTime<Utc>,
+    timeout: TimeDelta,
+    now: DateTime<Utc>,
+) -> Preflight {
+    if now < since + timeout {
+        return Preflight::Unknown { reason, message };
+    }
+    Preflight::Blocked {
+        reason: match reason {
+            Reason::PreflightPending => Reason::PreflightUnknown,
+            precise => precise,
+        },
+        message: waited(&message, timeout),
+    }
+}
+
+/// A message with the sentence that nothing more was known when the timeout had passed. It fits into a row, so the sentence is not cut.
+fn waited(message: &str, timeout: TimeDelta) -> Arc<str> {
+    let end = format!(
+        "This has been unknown for longer than preflight.timeout ({})",
+        duration(timeout)
+    );
+    let room = MAX_IN_ROW - end.len() - "\u{2026} .".len();
+    Arc::from(message::join([&*shortened(message, room), &end]))
+}
+
+fn is_told<T>(fact: &Fact<T>) -> bool {
+    !matches!(fact, Err(Missing::Pending))
 }
 
 /// The reason of the first finding, as the planner knows it.
@@ -171,11 +219,13 @@ pub(super) fn known(reason: PreflightReason) -> Reason {
 /// All findings in one text.
 fn message_of(findings: &[PreflightFinding]) -> Arc<str> {
     let texts: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
-    let mut text = visible(&texts.join("; ")).into_owned();
-    if text.len() > MAX_MESSAGE {
-        let end = (0..=MAX_MESSAGE).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
-        text.push('\u{2026}');
+    Arc::from(shortened(&visible(&texts.join("; ")), MAX_MESSAGE))
+}
+
+/// The beginning of a text, with an ellipsis if something is left out.
+fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
     }
-    Arc::from(text)
+    Cow::Owned(format!("{}\u{2026}", &text[..text.floor_char_boundary(most)]))
 }

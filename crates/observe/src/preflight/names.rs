@@ -14,8 +14,13 @@ const MAX_COMPARED: usize = 128;
 /// no note.
 #[derive(Debug, Default)]
 pub(super) struct KnownNames {
+    /// All clusters that are asked have answered, or were waited for until the timeout. Before that, the next answer may tell a name
+    /// that is not known yet. It stays true when a cluster is added later, so that the notes do not come and go.
+    is_complete: bool,
     /// A cluster tells the risks of the update. One to which none applies does not.
     has_risks: bool,
+    /// A cluster tells which gates it has.
+    has_gates: bool,
     risks: BTreeSet<String>,
     gates: BTreeSet<String>,
 }
@@ -27,29 +32,37 @@ impl KnownNames {
         self.has_risks |= matches!(offer, Some(Offer::Conditional { .. }));
         let risks = offer.into_iter().flat_map(risks_of).map(|risk| &risk.name);
         add(&mut self.risks, risks, &update.accepted_risks);
-        let gates = facts.gates.iter().flatten().map(|gate| &gate.key);
-        add(&mut self.gates, gates, &update.acks);
+        self.has_gates |= facts.gate_keys.is_ok();
+        add(&mut self.gates, facts.gate_keys.iter().flatten(), &update.acks);
     }
 
-    /// A note for each name in the spec that is probably misspelled. A gate that is acknowledged is not told by clusters any more, so
-    /// a key counts as misspelled only if it is like that of a gate which no key answers.
+    /// Notes whether all clusters that are asked have answered.
+    pub(super) fn complete(&mut self, all_have_answered: impl FnOnce() -> bool) {
+        self.is_complete = self.is_complete || all_have_answered();
+    }
+
+    /// A note for each name in the spec that no cluster tells: it is probably misspelled. Clusters tell their gates whether these
+    /// are acknowledged or not.
     pub(super) fn notes(&self, update: &PlannedUpdate) -> Vec<String> {
-        let mut notes = Vec::new();
-        let accepted = update.accepted_risks.iter().filter(|_| self.has_risks);
-        for name in accepted.filter(|name| !self.risks.contains(*name)) {
-            let like = nearest(name, self.risks.iter());
-            let hint = like.map_or_else(String::new, |like| format!("; do you mean {like}?"));
-            notes.push(format!(
-                "No cluster that has answered is held back by the risk {name} of spec.clusterVersion.acceptRisks{hint}"
-            ));
+        if !self.is_complete {
+            return Vec::new();
         }
-        for key in &update.acks {
-            let open = self.gates.iter().filter(|gate| !update.acks.contains(*gate));
-            if let Some(like) = nearest(key, open) {
-                notes.push(format!(
-                    "A gate of the clusters is like {key} of spec.clusterVersion.adminAcks, but it has another key; do you mean {like}?"
-                ));
-            }
+        let unknown = |named: &BTreeSet<String>, known: &BTreeSet<String>, what: &str, field: &str| {
+            let unknown = named.difference(known);
+            let note = |name: &String| {
+                let like = nearest(name, known.difference(named));
+                let hint = like.map_or_else(String::new, |like| format!("; do you mean {like}?"));
+                format!("No cluster that has answered {what} {name} of spec.clusterVersion.{field}{hint}")
+            };
+            unknown.map(note).collect::<Vec<String>>()
+        };
+        let mut notes = Vec::new();
+        if self.has_risks {
+            let what = "is held back by the risk";
+            notes.extend(unknown(&update.accepted_risks, &self.risks, what, "acceptRisks"));
+        }
+        if self.has_gates {
+            notes.extend(unknown(&update.acks, &self.gates, "has the gate", "adminAcks"));
         }
         notes
     }
@@ -58,9 +71,10 @@ impl KnownNames {
 fn add<'a>(names: &mut BTreeSet<String>, told: impl Iterator<Item = &'a String>, planned: &BTreeSet<String>) {
     let (in_all, of_one) = MAX_NAMES;
     let mut more = 0;
-    for name in told.filter(|name| name.len() <= MAX_COMPARED) {
+    for name in told {
         let is_planned = planned.contains(name);
-        if (is_planned || (names.len() < in_all && more < of_one)) && !names.contains(name) {
+        let is_counted = name.len() <= MAX_COMPARED && names.len() < in_all && more < of_one;
+        if (is_planned || is_counted) && !names.contains(name) {
             more += usize::from(!is_planned);
             names.insert(name.clone());
         }

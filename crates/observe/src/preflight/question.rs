@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use clusterversion::preflight::{PlannedUpdate, UpdatesTo};
-use rollout::{Cluster, Policy};
+use rollout::{Cluster, Policy, is_newer};
 
 use super::workers::is_waited_for;
 use super::{is_kept, is_to_be_asked};
@@ -69,7 +69,9 @@ impl Questions {
         if self.workers.is_some() && is_waited_for(cluster, policy) {
             return Some(ProbeKind::Workers);
         }
-        (self.preflight.is_some() && is_to_be_asked(cluster, policy)).then_some(ProbeKind::Preflight)
+        let question = self.preflight.as_ref()?;
+        let may_be_asked = is_to_be_asked(cluster, policy) && !question.would_move_back(cluster, policy);
+        may_be_asked.then_some(ProbeKind::Preflight)
     }
 
     /// Hash of the probe that a cluster may have now.
@@ -78,6 +80,15 @@ impl Questions {
             return self.workers.as_ref();
         }
         let question = self.preflight.as_ref()?;
-        is_kept(cluster, policy).then_some(&question.hash)
+        (is_kept(cluster, policy) && !question.would_move_back(cluster, policy)).then_some(&question.hash)
+    }
+}
+
+impl Question {
+    /// True when the probe would set the channel of a cluster that is known to run a newer version than the target, and is not started
+    /// for that. Nobody would set the channel back.
+    fn would_move_back(&self, cluster: &Cluster, policy: &Policy) -> bool {
+        let sets_channel = self.counts_after > TimeDelta::zero();
+        sets_channel && !policy.allow_downgrade && is_newer(&cluster.newest_version, &policy.target)
     }
 }

@@ -13,6 +13,7 @@ use crate::testing::{answered, probe, status_of_probe};
 mod again;
 mod asked;
 mod clock;
+mod notes;
 mod workers;
 
 const UPGRADE: (&str, &str) = ("u1", "ns/u1");
@@ -131,6 +132,13 @@ impl World {
             Preflight::Blocked { reason, .. } => Some((true, reason)),
             Preflight::Unknown { reason, .. } => Some((false, reason)),
             Preflight::Ready | Preflight::Stale | Preflight::NotAsked => None,
+        }
+    }
+
+    fn message(&self, cluster: &str, seconds: i64) -> String {
+        match self.says(cluster, seconds) {
+            Preflight::Blocked { message, .. } | Preflight::Unknown { message, .. } => message.to_string(),
+            Preflight::Ready | Preflight::Stale | Preflight::NotAsked => String::new(),
         }
     }
 
@@ -378,6 +386,14 @@ fn a_cluster_that_cannot_be_asked_is_blocked_after_the_timeout_and_asked_when_th
     assert_eq!(reasons(&world, 599), [asked, asked]);
     assert_eq!(reasons(&world, 600), [blocked, asked], "since it was first seen");
     assert_eq!(reasons(&world, 601), [blocked, blocked]);
+    assert_eq!(
+        world.message("c1", 601),
+        "A ManifestWork that no upgrade manages has the name of the preflight's. Delete it. This has been unknown for longer than preflight.timeout (10m)."
+    );
+    assert_eq!(
+        world.message("c2", 601),
+        "The cluster cannot be asked: denied by policy. This has been unknown for longer than preflight.timeout (10m)."
+    );
     world.index.remove_probe("c1", "c1-probe-u2");
     assert_eq!(world.due(601), ["create c1", "create c2"]);
     assert_eq!(world.says("c1", 601), Preflight::NotAsked);
@@ -416,6 +432,62 @@ fn what_is_unknown_for_too_long_blocks_until_the_cluster_answers() {
     assert_eq!(wake, Some(at(600)));
     world.answers("c1", status_of_probe(), 700);
     assert_eq!(world.says("c1", 700), Preflight::Ready);
+}
+
+/// An answer of a cluster that cannot evaluate a risk.
+fn of_unknown_risk(text: &str) -> Value {
+    let mut status = status_of_probe();
+    let offer = format!("offer/1\nupdate False quay.io/r@sha256:a\nrisk U Slow {text}");
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
+    status
+}
+
+#[test]
+fn a_reason_that_says_what_is_missing_stays_after_the_timeout() {
+    let mut world = world(&["c1", "c2"]);
+    world.answers("c1", of_unknown_risk("It is slow"), 0);
+    assert_eq!(world.reason("c1", 599), Some((false, Reason::RiskUnknown)));
+    assert_eq!(world.message("c1", 599), "Slow: It is slow");
+    assert_eq!(world.reason("c1", 600), Some((true, Reason::RiskUnknown)));
+    assert_eq!(
+        world.message("c1", 600),
+        "Slow: It is slow. This has been unknown for longer than preflight.timeout (10m)."
+    );
+    // The row has room for the sentence, whatever a cluster writes.
+    world.answers("c2", of_unknown_risk(&"\u{e9}".repeat(250)), 0);
+    let message = world.message("c2", 600);
+    assert!(message.len() <= 256 && message.starts_with("Slow: "), "{message}");
+    assert!(message.ends_with("\u{2026} This has been unknown for longer than preflight.timeout (10m)."));
+}
+
+#[test]
+fn a_cluster_whose_agent_cannot_tell_everything_is_blocked_and_not_one_that_cannot_be_asked() {
+    let mut world = world(&["c1", "c2"]);
+    world.asker.agents_can_read = false;
+    let mut without_rules = status_of_probe();
+    let version = &mut without_rules["resourceStatus"]["manifests"][0];
+    for (list, length) in [("/conditions", 2), ("/statusFeedback/values", 5)] {
+        version
+            .pointer_mut(list)
+            .unwrap()
+            .as_array_mut()
+            .unwrap()
+            .truncate(length);
+    }
+    world.answers("c1", without_rules, 0);
+    assert_eq!(
+        world.reason("c1", 600),
+        Some((true, Reason::PreflightUnsupported))
+    );
+    assert_eq!(
+        world.reason("c2", 600),
+        Some((true, Reason::PreflightUnsupported))
+    );
+    for (at, name) in ["c1", "c2"].into_iter().enumerate() {
+        world.cluster(at).preflight = world.says(name, 600);
+    }
+    let summary = world.preflights.summary(&world.fleet).unwrap();
+    assert_eq!((summary.blocked, summary.unsupported), (1, 1));
 }
 
 #[test]

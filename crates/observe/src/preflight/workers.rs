@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use api::names::LABEL_AGENT_VERSION;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{Fact, Missing, PreflightReason};
-use rollout::{Cluster, Phase, Policy, Reason, WorkerPools};
+use rollout::{Cluster, Eligibility, Phase, Policy, Reason, WorkerPools};
 
 use super::{Preflights, is_answer, known, unsupported};
 use crate::index::{Index, ProbeView};
@@ -73,6 +74,18 @@ impl Preflights {
                 "The worker pools seem to be updated; it is looked at again within 2 minutes",
             ),
         }
+    }
+
+    /// Why a cluster must not start: the upgrade would wait for its worker pools, and nothing would ever tell that they are updated.
+    #[must_use]
+    pub fn cannot_tell_pools(&self, cluster: &str, index: &Index) -> Option<Eligibility> {
+        let is_told = self.questions.workers.is_none() || self.can_be_asked(cluster, index);
+        (!is_told).then(|| Eligibility::Blocked {
+            reason: Reason::PreflightUnsupported,
+            message: Arc::from(format!(
+                "The upgrade waits for worker pools, and the cluster cannot be asked for them. If its work agent is of OCM v0.14 or newer, set label {LABEL_AGENT_VERSION}; if all are, start the controller with --agents-support-read-only."
+            )),
+        })
     }
 
     /// When an answer counts by time alone.

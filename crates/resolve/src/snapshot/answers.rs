@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::report::Phase;
-use rollout::{Cluster, Eligibility, Preflight, Reason, Selection};
+use rollout::{Cluster, Eligibility, Phase, Policy, Preflight, Reason, Selection};
 
 /// What the clusters that have not started have answered, as far as a plan must tell of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +61,12 @@ impl Answers {
             }
             Preflight::Unknown { .. }
             | Preflight::Blocked {
-                reason: Reason::PreflightUnsupported | Reason::PreflightForbidden | Reason::PreflightUnknown,
+                reason:
+                    Reason::PreflightUnsupported
+                    | Reason::PreflightForbidden
+                    | Reason::PreflightUnknown
+                    | Reason::RiskUnknown
+                    | Reason::ChannelDiffers,
                 ..
             } => self.not_known += 1,
             Preflight::Blocked { .. } => self.warned += 1,
@@ -90,4 +94,90 @@ pub(super) fn is_asked(cluster: &Cluster) -> bool {
     let waits = phase.is_none_or(|phase| matches!(phase, Phase::Pending | Phase::Blocked));
     let is_barred = matches!(cluster.eligibility, Eligibility::Blocked { .. });
     waits && !is_barred && cluster.selection == Selection::In && !cluster.gone
+}
+
+/// What the controller has found by its update graph, which only it can see, of a cluster that evaluates another channel: what the row
+/// says, if the cluster starts only when it is ready.
+pub(super) fn by_graph(cluster: &Cluster, policy: &Policy, answer: Preflight) -> Preflight {
+    let is_in_other_channel = matches!(
+        answer,
+        Preflight::Unknown {
+            reason: Reason::ChannelDiffers,
+            ..
+        } | Preflight::Blocked {
+            reason: Reason::ChannelDiffers,
+            ..
+        }
+    );
+    let told = cluster.record.as_deref();
+    let told = told.filter(|record| {
+        is_in_other_channel && policy.requires_preflight && record.attempt.revision == policy.revision
+    });
+    let Some(record) = told else {
+        return answer;
+    };
+    let (reason, message) = (record.reason, Arc::clone(&record.message));
+    match (record.phase, reason) {
+        (Phase::Blocked, Reason::NotOffered | Reason::RiskUnknown) => Preflight::Blocked { reason, message },
+        (Phase::Pending, Reason::RiskUnknown) => Preflight::Unknown { reason, message },
+        (Phase::Pending, Reason::WaitingForSlot | Reason::WaitingForCanaries | Reason::Paused) => {
+            Preflight::Ready
+        }
+        _ => answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_other_channel(phase: Phase, reason: Reason) -> Preflight {
+        let mut fleet = rollout::testing::fleet().cluster("c1").build();
+        let mut record: rollout::Record = rollout::testing::record(phase).reason(reason).into();
+        let policy = rollout::testing::policy().requires_preflight().build();
+        record.attempt.revision = Arc::clone(&policy.revision);
+        fleet.clusters[0].record = Some(Arc::new(record));
+        let answer = Preflight::Unknown {
+            reason: Reason::ChannelDiffers,
+            message: Arc::from("another channel"),
+        };
+        by_graph(&fleet.clusters[0], &policy, answer)
+    }
+
+    #[test]
+    fn what_the_controller_knows_of_another_channel_is_taken_from_the_row() {
+        let is_ready = |reason| in_other_channel(Phase::Pending, reason) == Preflight::Ready;
+        assert!(is_ready(Reason::WaitingForSlot) && is_ready(Reason::Paused));
+        assert!(!is_ready(Reason::ChannelDiffers) && !is_ready(Reason::PreflightPending));
+        let not_offered = in_other_channel(Phase::Blocked, Reason::NotOffered);
+        assert!(
+            matches!(
+                not_offered,
+                Preflight::Blocked {
+                    reason: Reason::NotOffered,
+                    ..
+                }
+            ),
+            "{not_offered:?}"
+        );
+    }
+
+    /// It does not become known by waiting longer than the timeout.
+    #[test]
+    fn with_mode_report_what_has_been_unknown_for_long_is_no_warning() {
+        let mut answers = Answers::default();
+        for reason in [
+            Reason::PreflightUnknown,
+            Reason::PreflightUnsupported,
+            Reason::RiskUnknown,
+            Reason::ChannelDiffers,
+        ] {
+            let answer = Preflight::Blocked {
+                reason,
+                message: Arc::from(""),
+            };
+            assert_eq!(answers.take(&Arc::from("c1"), answer, true), Preflight::Ready);
+        }
+        assert_eq!((answers.not_known, answers.warned), (4, 0));
+    }
 }

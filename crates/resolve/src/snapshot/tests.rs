@@ -206,7 +206,7 @@ fn a_retry_that_no_status_has_observed_is_requested() {
             .snapshot();
         snapshot.planner_input("u-spring").unwrap().policy.retry
     };
-    assert_eq!(retry(&object).as_deref(), Some("again"));
+    assert_eq!(retry(&object), Some(rollout::PendingRetry::all("again")));
     object["status"] = json!({"observedGeneration": 1, "observedRetry": "again"});
     assert_eq!(retry(&object), None);
 }

@@ -1,3 +1,4 @@
+use api::names::ANNOTATION_RETRY_FAILED;
 use rollout::Limit;
 use serde_json::{Value, json};
 
@@ -119,31 +120,6 @@ fn only_requested_steps_have_a_hash_and_what_is_done_to_clusters_makes_the_revis
     let mut spec = simple(&["c1"]);
     spec["clusterVersion"]["version"] = json!("4.12.1");
     assert_ne!(plain.revision, made(spec).unwrap().policy.revision);
-}
-
-fn pending(token: &str, observed: Option<&str>) -> Option<String> {
-    pending_retry(&view(&simple(&[]), token), observed).map(|token| token.to_string())
-}
-
-#[test]
-fn a_retry_is_pending_until_its_value_is_observed() {
-    assert_eq!(pending("t1", None).as_deref(), Some("t1"));
-    assert_eq!(pending("t2", Some("t1")).as_deref(), Some("t2"));
-    assert_eq!(pending("t1", Some("t1")), None);
-    assert_eq!(pending("", Some("t1")), None);
-    assert_eq!(pending("", None), None);
-}
-
-#[test]
-fn a_long_retry_value_is_shortened_and_still_told_apart() {
-    let long = |end: &str| format!("{}{end}", "\u{e9}".repeat(5_000));
-    let (first, second) = (
-        pending(&long("a"), None).unwrap(),
-        pending(&long("b"), None).unwrap(),
-    );
-    assert!(first.len() <= MAX_RETRY_BYTES, "{}", first.len());
-    assert_ne!(first, second);
-    assert_eq!(pending(&long("a"), Some(&first)), None);
 }
 
 #[test]

@@ -34,8 +34,8 @@ pub enum SpokeRbac {
     None,
 }
 
-/// Flags of the controller that affect works. They are not part of any hash, so a changed flag affects only
-/// works that are written for another reason.
+/// Flags of the controller that affect works. They are part of no hash but that of a probe, which brings its role. So a changed flag
+/// affects only probes, and works that are written for another reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkFlags {
     /// Second manifest of the platform work.

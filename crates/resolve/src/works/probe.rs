@@ -170,7 +170,11 @@ fn readings(target: &str) -> Vec<Reading> {
 
 /// The ClusterVersion: the values of the platform work, and others.
 fn cluster_version(paths: Vec<(&'static str, String)>, rules: Vec<Rule>) -> Reading {
-    let own = RULES.iter().map(|(name, path)| (*name, (*path).to_owned()));
+    // The text of the error names the port of each try, so the answers of a disconnected cluster would change all the time.
+    let own = RULES
+        .iter()
+        .filter(|(name, _)| *name != "retrievedUpdatesMessage");
+    let own = own.map(|(name, path)| (*name, (*path).to_owned()));
     Reading {
         group: "config.openshift.io",
         resource: "clusterversions",

@@ -112,3 +112,136 @@ fn the_most_urgent_group_comes_first_then_the_largest_and_each_has_its_first_clu
     assert_eq!(groups[0].message, "e");
     assert!(groups[1].remedy.contains("kubectl mcu retry spring -n upgrades"));
 }
+
+/// The groups of these clusters: kind, name and number.
+fn subjects(clusters: &[(&str, &str)]) -> Vec<(Option<String>, Option<String>, i64)> {
+    let clusters = clusters.iter().map(|(reason, message)| {
+        let cause = ClusterCause {
+            cluster: "a",
+            phase: Phase::Blocked,
+            reason,
+            message,
+        };
+        (Urgency::Blocked, cause)
+    });
+    let groups = groups(clusters, Names::default()).into_iter();
+    groups
+        .map(|group| (group.kind, group.name, group.clusters))
+        .collect()
+}
+
+#[test]
+fn a_group_has_the_name_of_the_gate_risk_operator_or_pool_that_its_clusters_name() {
+    for (reason, message, kind, name) in [
+        (
+            "AdminAckRequired",
+            "ack-4.19-x-in-4.20: Scan first.",
+            "Gate",
+            "ack-4.19-x-in-4.20",
+        ),
+        ("RiskNotAccepted", "Leak: It leaks; Other: Bad", "Risk", "Leak"),
+        (
+            "PoolPaused",
+            "MachineConfigPool is paused: worker",
+            "MachineConfigPool",
+            "worker",
+        ),
+        (
+            "PoolDegraded",
+            "MachineConfigPool is degraded: infra; MachineConfigPool is paused: worker",
+            "MachineConfigPool",
+            "infra",
+        ),
+        (
+            "Failing",
+            "ClusterOperatorDegraded: Cluster operator etcd is degraded",
+            "ClusterOperator",
+            "etcd",
+        ),
+        (
+            "Failing",
+            "Failing=True: ClusterOperatorNotAvailable: Cluster operator ingress is not available",
+            "ClusterOperator",
+            "ingress",
+        ),
+        (
+            "NotUpgradeable",
+            "Upgradeable=False: Olm: Cluster operator olm should not be upgraded between minor versions: M",
+            "ClusterOperator",
+            "olm",
+        ),
+        (
+            "SlowClusterOperator",
+            "waiting on machine-config over 90 minutes which is longer than expected",
+            "ClusterOperator",
+            "machine-config",
+        ),
+    ] {
+        let expected = (Some(kind.to_owned()), Some(name.to_owned()), 1);
+        assert_eq!(subjects(&[(reason, message)]), [expected], "{message}");
+    }
+}
+
+#[test]
+fn clusters_in_which_different_operators_fail_are_different_groups() {
+    let found = subjects(&[
+        (
+            "Failing",
+            "ClusterOperatorDegraded: Cluster operator etcd is degraded",
+        ),
+        (
+            "Failing",
+            "ClusterOperatorDegraded: Cluster operator etcd is degraded",
+        ),
+        (
+            "Failing",
+            "ClusterOperatorsDegraded: Cluster operators a, b are degraded",
+        ),
+        ("Failing", "UpdatePayloadFailed: Could not update deployment"),
+        (
+            "Failing",
+            "ClusterOperatorNotAvailable: Cluster operator etcd is not available",
+        ),
+    ]);
+    let operator = (Some("ClusterOperator".to_owned()), Some("etcd".to_owned()), 3);
+    assert_eq!(found, [operator, (None, None, 2)]);
+}
+
+#[test]
+fn what_is_no_name_is_not_told_as_one() {
+    let long = format!("{}: It is long", "x".repeat(MAX_NAME + 1));
+    for (reason, message, kind) in [
+        ("RiskNotAccepted", long.as_str(), Some("Risk")),
+        ("RiskNotAccepted", "\u{1b}[2J: It clears", Some("Risk")),
+        ("RiskNotAccepted", "$(reboot): It runs", Some("Risk")),
+        (
+            "RiskUnknown",
+            "The cluster evaluates the risks elsewhere: Leak: It leaks",
+            Some("Risk"),
+        ),
+        ("AdminAckRequired", "", Some("Gate")),
+        (
+            "PoolPaused",
+            "MachineConfigPools are paused: a, b and 1 more",
+            Some("MachineConfigPool"),
+        ),
+        ("Failing", "Cluster operator \u{202e}a is degraded", None),
+        ("Failing", "Cluster operator ", None),
+        (
+            "Failing",
+            "Multiple errors are preventing progress: Cluster operator etcd is degraded",
+            None,
+        ),
+        (
+            "SlowClusterOperator",
+            "waiting on etcd, network over 30 minutes",
+            None,
+        ),
+        ("NotOffered", "NotOffered: x", None),
+        ("Conflict", "Upgrade: x", None),
+        ("OfANewerRelease", "Leak: x", None),
+    ] {
+        let expected = (kind.map(str::to_owned), None, 1);
+        assert_eq!(subjects(&[(reason, message)]), [expected], "{message}");
+    }
+}

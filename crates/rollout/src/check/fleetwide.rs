@@ -1,5 +1,6 @@
 //! Rules about the whole plan: slots, gates and counters.
 
+use super::asked::{counts_not, is_asked_for};
 use super::operations::is_start;
 use super::records::{is_past_pre_action, is_release_unwritten};
 use super::{Case, Checker, ViolationKind};
@@ -71,7 +72,7 @@ impl Checker<'_> {
                 let unknown = state.record.unreadable
                     && (works.iter().any(may_run) || is_open_by_row(works, &state.record));
                 let unreleased = case.cluster.record.is_none() && case.cluster.slot_in_doubt;
-                let unread = matches!(state.record.phase, Phase::Pending | Phase::Blocked)
+                let unread = state.record.phase.is_queued()
                     && case.cluster.works[..Step::PostAction.index()].contains(&StepWork::Unconfirmed);
                 unknown
                     || unread
@@ -97,14 +98,18 @@ impl Checker<'_> {
         let count = |record: &Record| record.attempt.revision == self.policy.revision;
         let canaries: Vec<&ClusterState> = states()
             .filter(|(cluster, state)| {
-                cluster.canary && (cluster.selection == Selection::In || count(&state.record))
+                cluster.canary
+                    && !counts_not(cluster)
+                    && (cluster.selection == Selection::In || count(&state.record))
             })
             .map(|(_, state)| state)
             .collect();
         let complete = |state: &&ClusterState| state.record.phase == Phase::Complete && count(&state.record);
         let failures = states()
             .filter(|(cluster, state)| {
-                !cluster.canary && matches!(state.record.phase, Phase::Failed | Phase::PreActionDegraded)
+                !cluster.canary
+                    && !counts_not(cluster)
+                    && matches!(state.record.phase, Phase::Failed | Phase::PreActionDegraded)
             })
             .count();
         let breach = self
@@ -112,10 +117,12 @@ impl Checker<'_> {
             .max_failures
             .is_some_and(|limit| failures > self.limit(limit));
         let failed = canaries.iter().any(|state| state.record.phase == Phase::Failed);
+        let any_canary =
+            !canaries.is_empty() || states().any(|(cluster, _)| cluster.canary && counts_not(cluster));
         let asked = self.policy.canaries;
         let gates = [
             (self.policy.hold.is_some(), ViolationKind::StartedWhilePaused),
-            (asked && canaries.is_empty(), ViolationKind::StartedWithoutCanary),
+            (asked && !any_canary, ViolationKind::StartedWithoutCanary),
             (asked && failed, ViolationKind::StartedAfterCanaryFailure),
             (breach, ViolationKind::StartedPastMaxFailures),
         ];
@@ -147,7 +154,11 @@ impl Checker<'_> {
             for state in listed {
                 counts.total += 1;
                 match state.record.phase {
-                    Phase::Pending | Phase::Blocked | Phase::PreAction | Phase::PreActionDegraded => {
+                    Phase::Pending
+                    | Phase::Blocked
+                    | Phase::Skipped
+                    | Phase::PreAction
+                    | Phase::PreActionDegraded => {
                         counts.pending += 1;
                         continue;
                     }
@@ -177,7 +188,7 @@ impl Checker<'_> {
 
     /// The status may only say that the retry is done when no crash can lose it.
     fn check_retry(&mut self, cases: &[Case<'_>]) {
-        let Some(token) = self.policy.retry.as_ref().filter(|_| self.plan.retry_done) else {
+        let Some(retry) = self.policy.retry.as_ref().filter(|_| self.plan.retry_done) else {
             return;
         };
         for case in cases {
@@ -188,6 +199,7 @@ impl Checker<'_> {
                 .written
                 .as_deref()
                 .is_some_and(|written| written.attempt == record.attempt);
+            let token = &retry.token;
             let lost = record.attempt.retry == *token && !written;
             let open = case.cluster.selection == Selection::In
                 && matches!(case.cluster.record.as_deref(), Some(before)
@@ -195,6 +207,7 @@ impl Checker<'_> {
                         && before.attempt.retry.trim_end_matches('~') != &**token
                         && before.attempt.retry != *token
                         && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
+                        && is_asked_for(retry, case.cluster, before)
                         && before.attempt.revision == self.policy.revision
                         && !is_past_pre_action(case.cluster, before, record));
             if lost || open {

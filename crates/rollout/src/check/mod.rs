@@ -11,9 +11,12 @@ use chrono::{DateTime, Utc};
 
 use crate::model::{Cluster, ClusterState, Fleet, Operation, Plan, Policy};
 
+mod asked;
 mod fleetwide;
+mod maintenance;
 mod operations;
 mod records;
+mod skip;
 
 /// A rule that a plan violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub enum ViolationKind {
     LostCluster,
     /// The counters do not add up.
     Counters,
+    /// A cluster that is skipped starts, or one that is not counts as skipped.
+    Skipped,
     /// A cluster starts although more slots than maxConcurrency would be held.
     TooManySlots,
     /// A cluster holds a slot although neither its record nor a work shows that it started.
@@ -64,6 +69,8 @@ pub enum ViolationKind {
     Downgrade,
     /// A cluster starts although it is blocked, unavailable, gone, not selected or held by another upgrade.
     StartedBarred,
+    /// A cluster starts although its maintenance windows are closed, or nobody knows whether they are.
+    StartedOutsideWindow,
     /// The plan has a write for a cluster although another write for it is in progress.
     BusyTouched,
     /// The plan has a write for a cluster during its backoff.
@@ -140,9 +147,11 @@ pub fn check(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) ->
     for case in &cases {
         checker.check_unreadable(case);
         checker.check_record(case);
+        checker.check_skipped(case);
         checker.check_actions(case);
     }
     checker.check_fleet(&cases);
+    checker.check_windows(&cases, &fleet.calendars);
     checker.found
 }
 

@@ -20,6 +20,24 @@ pub(super) fn is_start(operation: &Operation, state: &ClusterState) -> bool {
     moves(operation) && !goes_on
 }
 
+/// True when the operation requests the update for the first time, after the pre-action.
+fn is_first_request(cluster: &Cluster, operation: &Operation) -> bool {
+    operation.step() == Step::Platform
+        && follows_pre_action(cluster, operation)
+        && cluster.unsettled.is_none()
+        && cluster.late.is_none()
+}
+
+/// True when the operation begins the first step after the pre-action. It counts even if it repeats one of which nobody knows whether it
+/// was carried out.
+pub(super) fn follows_pre_action(cluster: &Cluster, operation: &Operation) -> bool {
+    let phase = cluster.record.as_deref().map(|record| record.phase);
+    moves(operation)
+        && operation.step() > Step::PreAction
+        && matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded))
+        && matches!(cluster.step_work(operation.step()), StepWork::Absent)
+}
+
 fn gives_way(cluster: &Cluster) -> bool {
     let hold = cluster.rival.as_ref().map(|rival| rival.hold);
     hold == Some(RivalHold::Yielding)
@@ -217,7 +235,7 @@ impl Checker<'_> {
             }
             self.check_may_start(cluster, state, step);
         } else {
-            self.check_first_request(cluster, step);
+            self.check_first_request(cluster, operation);
             if clock.is_some_and(|clock| clock != started) {
                 let text = format!("{step:?} has a clock that starts at {started} instead of {clock:?}");
                 self.report(ViolationKind::ClockReset, Some(cluster), text);
@@ -339,14 +357,8 @@ impl Checker<'_> {
     }
 
     /// The update is requested after the pre-action, and the cluster may have said something else since.
-    fn check_first_request(&mut self, cluster: &Cluster, step: Step) {
-        let phase = cluster.record.as_deref().map(|record| record.phase);
-        let is_first = step == Step::Platform
-            && matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded))
-            && matches!(cluster.step_work(step), StepWork::Absent)
-            && cluster.unsettled.is_none()
-            && cluster.late.is_none();
-        if is_first && !self.may_be_asked_for(cluster, step) {
+    fn check_first_request(&mut self, cluster: &Cluster, operation: &Operation) {
+        if is_first_request(cluster, operation) && !self.may_be_asked_for(cluster, operation.step()) {
             let text = "the cluster has not said since that it would take the update";
             self.report(ViolationKind::StartedBarred, Some(cluster), text);
         }
@@ -365,7 +377,8 @@ impl Checker<'_> {
             Preflight::Ready => true,
             Preflight::Stale if step == Step::PreAction => true,
             Preflight::Stale => !self.policy.requires_preflight && !self.policy.clock_trusted,
-            _ => !self.policy.requires_preflight,
+            _ if self.policy.requires_preflight => false,
+            _ => step == Step::PreAction || !cluster.has_stale_image || !self.policy.clock_trusted,
         }
     }
 
@@ -411,6 +424,10 @@ impl Checker<'_> {
                 step == Step::Operators && written.is_some_and(is_upgraded) && is_upgraded(&state.record)
             }
             DeleteReason::AllComplete => self.all_complete(step),
+            DeleteReason::OthersStalled => {
+                let is_complete = |record: &Record| record.phase == Phase::Complete;
+                written.is_some_and(is_complete) && is_complete(&state.record) && self.is_at_rest()
+            }
             DeleteReason::Leftover => !self.serves(cluster, state, step, work),
             DeleteReason::LeftSelection => {
                 step == Step::PreAction
@@ -429,9 +446,17 @@ impl Checker<'_> {
     /// (`docs/design/rules.md#action-clean-up`).
     fn all_complete(&self, step: Step) -> bool {
         self.plan.clusters.iter().all(|state| {
-            state.record.phase == Phase::Complete
+            state.record.phase.is_done()
                 || (state.record.phase == Phase::PostAction && step == Step::PreAction)
         })
+    }
+
+    /// True when the upgrade is Stalled and no cluster is in flight (`docs/design/rules.md#action-clean-up`).
+    fn is_at_rest(&self) -> bool {
+        let mut states = self.plan.clusters.iter();
+        self.policy.hold.is_none()
+            && self.plan.outlook.stalled.is_some()
+            && !states.any(|state| state.record.phase.holds_slot())
     }
 
     /// True when the work belongs to the attempt and its step still needs it.

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::asked::{is_asked_for, is_taken_up, may_be_skipped};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Attempt, Cluster, ClusterState, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage,
@@ -35,6 +36,14 @@ fn is_untold(cluster: &Cluster, record: &Record, stage: Stage, was: StepRecord) 
     let is_absent = |step: Step| matches!(cluster.works[step.index()], StepWork::Absent);
     let is_quiet = cluster.busy.is_none() && cluster.unsettled.is_none() && cluster.late.is_none();
     was.outcome.is_none() && !is_told && is_quiet && stage.step().is_some_and(is_absent)
+}
+
+/// True when an earlier attempt ended because the cluster regressed, which takes back its update and all that followed.
+fn is_taken_back(cluster: &Cluster, record: &Record, stage: Stage) -> bool {
+    cluster.record.as_deref().is_some_and(|before| {
+        let has_regressed = before.phase == Phase::Failed && before.reason == Reason::RegressedInSoak;
+        has_regressed && before.attempt != record.attempt && stage >= Stage::Platform
+    })
 }
 
 fn own(cluster: &Cluster, step: Step) -> Option<&Work> {
@@ -167,7 +176,7 @@ fn leaves_open(written: &Record, work: &Work, step: Step) -> bool {
 /// True when a cluster is queued and a restarted controller would find it in flight by a work: no row is written, or the row says
 /// that the cluster is queued for another attempt, or that its pre-action is degraded there, and the work began since.
 fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
-    let is_queued = |record: &Record| matches!(record.phase, Phase::Pending | Phase::Blocked);
+    let is_queued = |record: &Record| record.phase.is_queued();
     let mut works = Step::ALL
         .into_iter()
         .filter(|step| *step != Step::PostAction)
@@ -223,7 +232,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
         _ => false,
     };
     let written = cluster.written.as_deref();
-    let queued = matches!(record.phase, Phase::Pending | Phase::Blocked)
+    let queued = record.phase.is_queued()
         && (cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot()));
     queued
         || may_be_found_started(cluster, record)
@@ -316,7 +325,8 @@ impl Checker<'_> {
                 before.reason,
                 Reason::PostActionFailed | Reason::PostActionTimeout
             ) && record.phase == Phase::Complete;
-            if before.phase.is_terminal() && before.phase != record.phase && !recovers {
+            let is_skipped = record.phase == Phase::Skipped && may_be_skipped(cluster, before);
+            if before.phase.is_terminal() && before.phase != record.phase && !recovers && !is_skipped {
                 let text = format!("{:?} became {:?}", before.phase, record.phase);
                 self.report(ViolationKind::TerminalReversed, Some(cluster), text);
             }
@@ -331,26 +341,26 @@ impl Checker<'_> {
         let unsettled = cluster.unsettled.is_some() && !Step::ALL.into_iter().any(is_there);
         let unread = cluster.works.contains(&StepWork::Unconfirmed);
         let waits = unsettled || ((cluster.late.is_some() || unread) && !begun());
-        if waits && matches!(before.phase, Phase::Pending | Phase::Blocked) {
+        if waits && before.phase.is_queued() {
             let text = format!("{:?} became {:?}", before.attempt, record.attempt);
             self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
         }
         let revised = before.attempt.revision != self.policy.revision
             && record.attempt.revision == self.policy.revision;
-        let retried = self
-            .policy
-            .retry
-            .as_ref()
-            .is_some_and(|token| *token == record.attempt.retry)
-            && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
-            && before.attempt.revision == record.attempt.revision;
+        let retried =
+            self.policy.retry.as_ref().is_some_and(|retry| {
+                retry.token == record.attempt.retry && is_asked_for(retry, cluster, before)
+            }) && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
+                && before.attempt.revision == record.attempt.revision;
         let selected = cluster.selection == Selection::In;
         let fell_back = !selected
             && record.phase.is_terminal()
             && Step::ALL
                 .into_iter()
                 .any(|step| own(cluster, step).is_some_and(|work| work.attempt == record.attempt));
-        let given = (revised && (selected || !before.phase.is_terminal())) || (retried && selected);
+        let given = is_taken_up(cluster, before, record)
+            || (revised && (selected || !before.phase.is_terminal()))
+            || (retried && selected);
         if !given && !fell_back {
             let text = format!("{:?} became {:?}", before.attempt, record.attempt);
             self.report(ViolationKind::AttemptUnfounded, Some(cluster), text);
@@ -375,6 +385,10 @@ impl Checker<'_> {
                 let text = format!("{stage:?} counts as succeeded without proof");
                 self.report(ViolationKind::UnprovenSuccess, Some(cluster), text);
             }
+            if has_succeeded(record, stage) && is_taken_back(cluster, record, stage) {
+                let text = format!("{stage:?} counts as succeeded although the cluster has regressed since");
+                self.report(ViolationKind::UnprovenSuccess, Some(cluster), text);
+            }
             let Some(was) = before.and_then(|before| before.stages[stage.index()]) else {
                 continue;
             };
@@ -390,7 +404,7 @@ impl Checker<'_> {
             }
             let kept = match now {
                 Some(now) => now.started == was.started,
-                None => matches!(record.phase, Phase::Pending | Phase::Blocked),
+                None => record.phase.is_queued(),
             };
             let is_untold =
                 was.started + TimeDelta::seconds(90) <= self.now && is_untold(cluster, record, stage, was);

@@ -29,8 +29,8 @@ pub(super) struct LiveFleet<'a> {
     /// The clusters to plan for, by name.
     pub(super) fleet: Fleet,
     agents: Agents<'a>,
-    /// Clusters that can start and are not needed yet.
-    waiting: BTreeMap<Arc<str>, Cluster>,
+    /// Clusters that can start and are not needed yet, by calendar and name.
+    waiting: BTreeMap<(Option<usize>, Arc<str>), Cluster>,
     /// Clusters at work to which nothing happens before that time.
     at_work: BTreeMap<(DateTime<Utc>, Arc<str>), Cluster>,
     /// How many of them hold a slot.
@@ -70,9 +70,11 @@ impl<'a> LiveFleet<'a> {
         for cluster in &mut fleet.clusters {
             (cluster.busy, cluster.backoff, cluster.read) = (None, None, None);
             (cluster.unsettled, cluster.late) = (None, None);
+            cluster.has_stale_image = false;
             if cluster.preflight == Preflight::Stale {
                 cluster.preflight = Preflight::Ready;
             }
+            take_back_to_platform(cluster);
             for step in Step::ALL {
                 let work = &mut cluster.works[step.index()];
                 match work {
@@ -268,7 +270,8 @@ impl<'a> LiveFleet<'a> {
                 }
                 // A cluster that was let in stays, because those that wait are let in by name.
                 Fate::Waits if first => {
-                    self.waiting.insert(Arc::clone(&cluster.name), cluster);
+                    let key = (cluster.calendar, Arc::clone(&cluster.name));
+                    self.waiting.insert(key, cluster);
                 }
                 Fate::Waits | Fate::Failed | Fate::Moves | Fate::AtWork(_) => {
                     self.fleet.clusters.push(cluster);
@@ -311,7 +314,7 @@ impl<'a> LiveFleet<'a> {
         match record.phase {
             Phase::Complete if current && !kept(Step::Platform) && !kept(Step::Operators) => Fate::Settled,
             Phase::Failed | Phase::PreActionDegraded if current => Fate::Failed,
-            Phase::Blocked => Fate::Settled,
+            Phase::Blocked | Phase::Skipped => Fate::Settled,
             Phase::Pending => pending(cluster, record, policy),
             _ => Fate::Moves,
         }
@@ -327,7 +330,6 @@ impl<'a> LiveFleet<'a> {
             Phase::Initialized | Phase::Partial => Step::Platform,
             Phase::Operators => Step::Operators,
             Phase::PostAction => Step::PostAction,
-            Phase::Workers => return Some(record.since + policy.worker_pools_timeout?),
             Phase::Soaking => return Some(record.stage(Stage::Soak)?.started + policy.soak()?),
             _ => return None,
         };
@@ -358,17 +360,27 @@ impl<'a> LiveFleet<'a> {
         // A cluster in flight that is queued again may come after clusters that still wait. One that may not start after
         // all does not count: too many clusters are planned for then, which changes nothing.
         let queued = clusters().filter(|cluster| matches!(self.fate(cluster, policy), Fate::Waits));
-        let queued: Vec<Arc<str>> = queued.map(|cluster| Arc::clone(&cluster.name)).collect();
-        let mut let_in = 0;
-        while let Some(entry) = self.waiting.first_entry() {
-            let ahead = queued.partition_point(|name| name < entry.key());
-            if ahead + let_in >= free {
-                return;
-            }
-            let_in += 1;
-            let cluster = entry.remove();
-            if let Err(index) = position(&self.fleet, &cluster.name) {
-                self.fleet.clusters.insert(index, cluster);
+        let mut queued: Vec<(Option<usize>, Arc<str>)> = queued
+            .map(|cluster| (cluster.calendar, Arc::clone(&cluster.name)))
+            .collect();
+        queued.sort_unstable();
+        // Those of one calendar may start while those of the others may not.
+        let calendars = std::iter::once(None).chain((0..self.fleet.calendars.len()).map(Some));
+        for calendar in calendars {
+            let first = (calendar, Arc::from(""));
+            let before = queued.partition_point(|key| *key < first);
+            let mut let_in = 0;
+            while let Some((key, _)) = self.waiting.range(first.clone()..).next() {
+                let ahead = queued.partition_point(|known| known < key) - before;
+                if key.0 != calendar || ahead + let_in >= free {
+                    break;
+                }
+                let_in += 1;
+                let key = key.clone();
+                let cluster = self.waiting.remove(&key);
+                if let (Some(cluster), Err(index)) = (cluster, position(&self.fleet, &key.1)) {
+                    self.fleet.clusters.insert(index, cluster);
+                }
             }
         }
     }
@@ -400,6 +412,22 @@ enum Fate {
     Failed,
     /// Nothing happens to it.
     Settled,
+}
+
+/// A cluster whose worker pools are waited for is still in its platform step, since the time that this takes includes them.
+fn take_back_to_platform(cluster: &mut Cluster) {
+    if phase(cluster) != Some(Phase::Workers) {
+        return;
+    }
+    let records = [&mut cluster.record, &mut cluster.written];
+    for record in records.into_iter().flatten() {
+        if record.phase == Phase::Workers {
+            Arc::make_mut(record).phase = Phase::Partial;
+        }
+    }
+    if let StepWork::Ours(work) = &mut cluster.works[Step::Platform.index()] {
+        Arc::make_mut(work).status = StepStatus::Running;
+    }
 }
 
 fn pending(cluster: &Cluster, record: &Record, policy: &Policy) -> Fate {

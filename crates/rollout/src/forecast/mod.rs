@@ -13,6 +13,7 @@ mod agents;
 mod durations;
 mod fit;
 mod live;
+mod openings;
 mod range;
 mod timing;
 
@@ -196,11 +197,7 @@ pub fn forecast(
 ) -> Result<Forecast, Defect> {
     let mut player = Player {
         now,
-        // How long a platform step takes includes the worker pools.
-        policy: Policy {
-            worker_pools_timeout: None,
-            ..policy.clone()
-        },
+        policy: with_pools_in_platform_step(policy),
         live: LiveFleet::new(now, fleet, run),
         options,
         courses: BTreeMap::new(),
@@ -234,6 +231,22 @@ pub fn forecast(
         }
     }
     player.conclude(slots, cut_off)
+}
+
+/// How long a platform step takes includes the worker pools, so its time limit does as well.
+fn with_pools_in_platform_step(policy: &Policy) -> Policy {
+    Policy {
+        worker_pools_timeout: None,
+        cluster_timeout: time_limit(policy, Step::Platform),
+        action_timeout: Some(policy.timeout(Step::PreAction)),
+        ..policy.clone()
+    }
+}
+
+/// The time limit of a step, that of the platform with the worker pools.
+fn time_limit(policy: &Policy, step: Step) -> TimeDelta {
+    let pools = policy.worker_pools_timeout.filter(|_| step == Step::Platform);
+    policy.timeout(step) + pools.unwrap_or_default()
 }
 
 struct Player<'a> {

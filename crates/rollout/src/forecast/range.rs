@@ -9,7 +9,8 @@ use std::collections::BinaryHeap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::forecast::{Forecast, Run};
+use crate::forecast::openings::{KnownOpenings, WaitingByCalendar};
+use crate::forecast::{Forecast, Run, time_limit};
 use crate::model::{
     Cluster, Fleet, Limit, Phase, Plan, Policy, Reason, Record, Selection, Stage, Step, StepStatus,
 };
@@ -119,6 +120,7 @@ struct Schedule<'a> {
     max_failures: Option<usize>,
     failures: usize,
     fleet: &'a Fleet,
+    openings: KnownOpenings<'a>,
     under_way: Vec<UnderWay>,
     /// Indexes of the clusters.
     canaries: Vec<usize>,
@@ -164,6 +166,7 @@ impl<'a> Schedule<'a> {
             max_failures: policy.max_failures.map(|limit: Limit| limit.of(total)),
             failures: 0,
             fleet,
+            openings: KnownOpenings::new(now, &fleet.calendars),
             under_way: Vec::new(),
             canaries: Vec::new(),
             others: Vec::new(),
@@ -251,6 +254,11 @@ impl<'a> Schedule<'a> {
                 schedule.add_start(index, canary);
             }
         }
+        if !fleet.calendars.is_empty() {
+            // Whoever waits for a window is first by name again when it opens.
+            schedule.canaries.sort_unstable();
+            schedule.others.sort_unstable();
+        }
         schedule.if_anything_moves()
     }
 
@@ -281,19 +289,46 @@ impl<'a> Schedule<'a> {
 
     /// Starts the clusters one after the other until something stops them.
     fn start_all(&self, run: DrawRun<'_>, draw: u64, state: &mut DrawState) -> Result<(), Stop> {
+        for canary in [true, false] {
+            self.start_wave(run, draw, canary, state)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the canaries or all others.
+    fn start_wave(
+        &self,
+        run: DrawRun<'_>,
+        draw: u64,
+        canary: bool,
+        state: &mut DrawState,
+    ) -> Result<(), Stop> {
         let gated = self.policy.canaries;
-        let canaries = self.canaries.iter().map(|index| (*index, true));
-        let others = self.others.iter().map(|index| (*index, false));
-        for (index, canary) in canaries.chain(others) {
-            let Some(Reverse(free)) = state.slots.pop() else {
-                return Ok(());
-            };
+        let clusters = if canary { &self.canaries } else { &self.others };
+        let calendar = |index: &usize| (*index, self.fleet.clusters[*index].calendar);
+        let mut waiting = WaitingByCalendar::new(clusters.iter().map(calendar));
+        while let Some(Reverse(free)) = state.slots.pop() {
             let opens = if gated && !canary {
                 state.gate
             } else {
                 Some(self.now)
             };
-            let start = free.max(opens.ok_or(Stop::Canary)?);
+            let Some(opens) = opens.filter(|_| !waiting.is_empty()) else {
+                state.slots.push(Reverse(free));
+                return if waiting.is_empty() {
+                    Ok(())
+                } else {
+                    Err(Stop::Canary)
+                };
+            };
+            let Some((index, start)) = waiting.next(&self.openings, free.max(opens)) else {
+                state.slots.push(Reverse(free));
+                if canary {
+                    // It never starts, and the others wait for it.
+                    state.gate = None;
+                }
+                return Ok(());
+            };
             if gated && state.canary_failed.is_some_and(|at| at <= start) {
                 return Err(Stop::Canary);
             }
@@ -341,7 +376,12 @@ impl<'a> Schedule<'a> {
             if !self.policy.wants(step) {
                 continue;
             }
-            let limit = self.policy.timeout(step);
+            if step == Step::Platform && from < stage && self.policy.wants(Step::PreAction) {
+                // The update is requested in a window, too.
+                let calendar = self.fleet.clusters[index].calendar;
+                at = self.openings.next(calendar, at).unwrap_or(at);
+            }
+            let limit = time_limit(self.policy, step);
             let in_time = |takes: &TimeDelta| *takes <= limit && at + limit > self.now;
             let takes = run(draw, member, step).takes.filter(in_time);
             at = (at + takes.unwrap_or(limit)).max(self.now);
@@ -390,7 +430,8 @@ impl UnderWay {
             | Phase::Blocked
             | Phase::PreActionDegraded
             | Phase::Complete
-            | Phase::Failed => (Step::Platform, Stage::Operators),
+            | Phase::Failed
+            | Phase::Skipped => (Step::Platform, Stage::Operators),
         };
         match cluster.step_work(step).ours() {
             Some(work) if work.status == StepStatus::Succeeded => at(next, now),
@@ -400,11 +441,15 @@ impl UnderWay {
     }
 }
 
-/// True when a cluster starts as soon as there is a slot for it, or the canaries are complete.
+/// True when a cluster starts as soon as there is a slot for it, its window opens, or the canaries are complete.
 fn waits_for_slot(cluster: &Cluster, record: &Record) -> bool {
     let is_next = matches!(
         record.reason,
-        Reason::WaitingForSlot | Reason::WaitingForCanaries | Reason::None | Reason::PreflightPending
+        Reason::WaitingForSlot
+            | Reason::WaitingForCanaries
+            | Reason::WaitingForWindow
+            | Reason::None
+            | Reason::PreflightPending
     );
     record.phase == Phase::Pending && is_next && cluster.selection == Selection::In && cluster.rival.is_none()
 }

@@ -77,6 +77,45 @@ fn the_other_clusters_start_when_the_canaries_have_soaked() {
 }
 
 #[test]
+fn worker_pools_have_their_own_time_after_that_of_the_update() {
+    let policy = || {
+        policy()
+            .timeouts(3 * HOUR, HOUR)
+            .worker_pools(6 * HOUR)
+            .max_concurrency(1)
+    };
+    let forecast = play(policy(), clusters(&["a"]), &|_, _| minutes(210));
+    assert_eq!((forecast.end, forecast.outlook.complete), (at(12_600), true));
+    // The second hangs, and fails when both times are over.
+    let hangs = |name: &str, _| {
+        if name == "a" {
+            minutes(210)
+        } else {
+            Run {
+                takes: None,
+                fails: false,
+            }
+        }
+    };
+    let forecast = play(policy(), clusters(&["a", "b"]), &hangs);
+    assert_eq!(course(&forecast, "b").ended, Some(at(12_600 + 9 * HOUR)));
+}
+
+#[test]
+fn a_cluster_whose_worker_pools_are_waited_for_keeps_its_slot_until_they_are_expected() {
+    let updated = record(Phase::Workers).stage(Stage::Platform, -2 * HOUR);
+    let fleet = fleet()
+        .cluster("a")
+        .record(updated)
+        .work(Step::Platform, work(-2 * HOUR).succeeded())
+        .cluster("b");
+    let policy = policy().worker_pools(6 * HOUR).max_concurrency(1);
+    let forecast = play(policy, fleet, &|_, _| minutes(150));
+    assert_eq!(starts(&forecast), ["b@1800"]);
+    assert!(forecast.outlook.complete);
+}
+
+#[test]
 fn a_step_that_never_ends_fails_at_its_time_limit_and_releases_the_slot() {
     let policy = policy().max_concurrency(1).timeouts(2 * HOUR, 600);
     let forecast = play(policy, clusters(&["a", "b"]), &|name, _| {

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use api::names::Step;
 use api::report::Phase;
 
+use crate::maintenance::Calendar;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::record::{Attempt, Record};
@@ -16,12 +17,15 @@ use crate::model::record::{Attempt, Record};
 pub struct Fleet {
     /// The clusters.
     pub clusters: Vec<Cluster>,
+    /// When clusters may start, if the spec has maintenance windows.
+    pub calendars: Vec<Calendar>,
     /// Number of clusters that were dropped, are not among `clusters`, and hold slots by what is written of them.
     pub unreleased: usize,
 }
 
 /// One cluster of an upgrade.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one cluster")]
 pub struct Cluster {
     /// Name of the ManagedCluster.
     pub name: Arc<str>,
@@ -32,8 +36,12 @@ pub struct Cluster {
     /// True when the ManagedCluster or its namespace is gone or terminating. The cluster is dropped and does not
     /// count as failed.
     pub gone: bool,
+    /// Why the cluster is skipped (`docs/design/rules.md#skipped-clusters`), if it is.
+    pub skipped: Option<Arc<str>>,
     /// Whether the cluster may start.
     pub eligibility: Eligibility,
+    /// Its position in [`Fleet::calendars`]; `None`: it may start at any time.
+    pub calendar: Option<usize>,
     /// Another upgrade that concerns the cluster.
     pub rival: Option<Rival>,
     /// The work of each step, as far as is known.
@@ -66,6 +74,9 @@ pub struct Cluster {
     pub newest_version: Arc<str>,
     /// What the cluster says to the update before it starts.
     pub preflight: Preflight,
+    /// The image by which it must be asked for the update was told too long ago. Where the preflight holds nobody back, it is asked
+    /// again all the same.
+    pub has_stale_image: bool,
     /// Its worker pools, while the platform step waits for them.
     pub worker_pools: WorkerPools,
 }

@@ -5,6 +5,7 @@ mod plan;
 mod policy;
 mod reason;
 mod record;
+mod retry;
 
 pub use api::names::Step;
 pub use api::report::{Outcome, Phase, Stage};
@@ -22,3 +23,4 @@ pub use policy::{Hold, Policy, StepHash};
 pub use reason::Reason;
 pub(crate) use record::AGAIN;
 pub use record::{Attempt, MAX_RETRY_BYTES, Record, StepRecord};
+pub use retry::{PendingRetry, RetryScope};

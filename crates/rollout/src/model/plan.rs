@@ -158,6 +158,9 @@ pub enum DeleteReason {
     Complete,
     /// Every cluster is complete, so pre- and post-actions are removed.
     AllComplete,
+    /// The cluster is complete, and the upgrade is Stalled with nothing in flight. Its actions are not kept until somebody has fixed the
+    /// others.
+    OthersStalled,
     /// The work belongs to an earlier attempt and cannot be changed in place.
     Leftover,
     /// The work belonged to an older upgrade, which is done with the cluster.
@@ -273,8 +276,16 @@ pub struct Summary {
     pub applied: usize,
     /// Clusters in `PreActionDegraded`.
     pub degraded: usize,
+    /// Clusters in `Skipped`. They are among the pending ones.
+    pub skipped: usize,
     /// Clusters that are blocked, whose post-action is blocked, or whose writes the hub keeps forbidding.
     pub blocked: usize,
+    /// Canaries that are complete, their post-action included, as the others wait for it.
+    pub finished_canaries: usize,
+    /// Clusters that wait for their maintenance windows.
+    pub waiting_for_window: usize,
+    /// The first time at which such a window opens.
+    pub next_opening: Option<DateTime<Utc>>,
 }
 
 /// Why no cluster will move until a human acts.
@@ -292,6 +303,8 @@ pub enum StallReason {
     ClustersFailed,
     /// All other clusters are done; only blocked ones remain.
     ClustersBlocked,
+    /// All other clusters are done; the maintenance windows never open for the rest.
+    NoWindow,
 }
 
 /// What will happen to the fleet.

@@ -6,6 +6,8 @@ use api::names::Step;
 use api::validate::Limit;
 use chrono::TimeDelta;
 
+use crate::model::retry::PendingRetry;
+
 /// Hash of what a step's work is rendered from. A work with another hash was rendered from another spec.
 pub type StepHash = Arc<str>;
 
@@ -28,8 +30,8 @@ pub struct Policy {
     pub revision: Arc<str>,
     /// Hash of each requested step; `None` if the step is not requested.
     pub steps: [Option<StepHash>; 4],
-    /// The retry token to handle. It is set while it differs from the one in the status.
-    pub retry: Option<Arc<str>>,
+    /// The retry to carry out. It is set until the status says that it was.
+    pub retry: Option<PendingRetry>,
     /// Why no cluster starts although slots may be free. Clusters in flight finish all their steps.
     pub hold: Option<Hold>,
     /// True when the upgrade is being deleted. Its works are deleted and nothing else happens.

@@ -44,12 +44,20 @@ reasons! {
     NoCanarySelected,
     /// The spec of the upgrade violates a rule. No cluster starts until it is fixed.
     InvalidSpec,
+    /// spec.upgradeStrategy.skip names the cluster, so it is not upgraded.
+    Skipped,
     /// The upgrade is paused.
     Paused,
     /// The upgrade was restored from a backup or copied. No cluster starts until it is resumed.
     Restored,
     /// More clusters failed than maxFailures allows, so no further cluster starts.
     MaxFailuresExceeded,
+    /// The cluster waits for its maintenance window.
+    WaitingForWindow,
+    /// The maintenance windows never open for the cluster, or none selects it.
+    NoWindow,
+    /// The cluster, or the spec for it, names a time zone that does not exist.
+    InvalidTimeZone,
     /// The cluster is not available. It starts when its agent is back.
     ClusterUnavailable,
     /// A work of an earlier attempt is being removed. The step starts when it is gone.
@@ -80,7 +88,7 @@ reasons! {
     PreflightUnsupported,
     /// The work agent may not read what the preflight asks for.
     PreflightForbidden,
-    /// It has been unknown for longer than preflight.timeout whether the cluster would take the update.
+    /// The cluster could not be asked, or has not answered, for longer than preflight.timeout.
     PreflightUnknown,
     /// The cluster does not offer the version.
     NotOffered,

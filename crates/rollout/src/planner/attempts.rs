@@ -99,7 +99,7 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     let behind = match record.phase {
         Phase::Pending | Phase::Blocked => true,
         phase if phase.holds_slot() => true,
-        Phase::PreActionDegraded => latest > Step::PreAction,
+        Phase::PreActionDegraded | Phase::Skipped => latest > Step::PreAction,
         Phase::Soaking => latest == Step::PostAction,
         _ => false,
     };
@@ -303,10 +303,18 @@ pub(crate) fn requeue(
     if record.attempt.revision != policy.revision {
         return revise(cluster, record, policy, selected, now);
     }
+    if record.phase == Phase::Skipped && cluster.skipped.is_none() && selected {
+        return Arc::new(unskipped(cluster, Arc::unwrap_or_clone(record), policy, now));
+    }
     let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
     match &policy.retry {
-        Some(token) if failed && selected && !record.attempt.is_of_retry(token) => {
-            Arc::new(retry(Arc::unwrap_or_clone(record), token, now))
+        Some(asked)
+            if failed
+                && selected
+                && !asked.has_caused(&record.attempt)
+                && asked.concerns(&cluster.name, &record) =>
+        {
+            Arc::new(retry(Arc::unwrap_or_clone(record), &asked.token, now))
         }
         _ => record,
     }
@@ -317,7 +325,7 @@ pub(crate) fn requeue(
 /// holds no slot. If the new attempt reverted an edit, it could even take such a work for its own.
 pub(crate) fn is_frozen(cluster: &Cluster, record: &Record) -> bool {
     (cluster.awaits_start() || cluster.is_in_doubt() || cluster.unread_work().is_some())
-        && matches!(record.phase, Phase::Pending | Phase::Blocked)
+        && record.phase.is_queued()
 }
 
 /// The work that is left from an earlier attempt of a cluster that was queued again and has not started.
@@ -354,7 +362,7 @@ pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
         written.is_none_or(|written| {
             let has_no_slot = match written.phase {
                 Phase::Pending | Phase::Blocked => true,
-                Phase::PreActionDegraded => step > Step::PreAction,
+                Phase::PreActionDegraded | Phase::Skipped => step > Step::PreAction,
                 _ => false,
             };
             has_no_slot && is_of(work, written, step) && !tells_end(written, work, step)
@@ -460,11 +468,11 @@ fn revise(
         }
         // A cluster that has started finishes its step before it is queued again.
         Phase::Initialized | Phase::Partial | Phase::Workers | Phase::Operators => return record,
-        // A cluster that has started and waits or has a blocker before its next step is kept as well. Its work is kept, so
-        // it cannot be dropped.
-        Phase::Pending | Phase::Blocked if !selected && is_under_way(cluster, &record) => return record,
+        // So does one that has started and waits before its next step. Its work is kept, so it cannot be dropped.
+        phase if phase.is_queued() && !selected && is_under_way(cluster, &record) => return record,
         Phase::Pending
         | Phase::Blocked
+        | Phase::Skipped
         | Phase::PreAction
         | Phase::PreActionDegraded
         | Phase::Soaking
@@ -550,13 +558,29 @@ pub(crate) fn queued_again(
     on_new_revision(cluster, record, policy)
 }
 
-/// Begins a retry: stages that succeeded are kept, all others are repeated.
+/// Queues a cluster that is not skipped any more. Where works of it are left, they are leftovers of another attempt.
+fn unskipped(cluster: &Cluster, record: Record, policy: &Policy, now: DateTime<Utc>) -> Record {
+    let record = queued_keeping(record, now, |_| true);
+    let mut steps = Step::ALL.into_iter();
+    if steps.any(|step| cluster.step_work(step).is_kept()) {
+        on_new_revision(cluster, record, policy)
+    } else {
+        record
+    }
+}
+
+/// Begins a retry: stages that succeeded are kept, all others are repeated. A cluster that regressed repeats its update with all
+/// that follows. If its operators counted as done, the update would count as passed, and the cluster would soak at once.
 fn retry(mut record: Record, token: &Arc<str>, now: DateTime<Utc>) -> Record {
     record.attempt.retry = Arc::clone(token);
-    let redo_platform = record.reason == Reason::RegressedInSoak;
+    let has_regressed = record.reason == Reason::RegressedInSoak;
+    queued_keeping(record, now, |stage| !has_regressed || stage < Stage::Platform)
+}
+
+/// Moves a record back to Pending. Of the stages that succeeded it keeps those that it may, and forgets all others.
+fn queued_keeping(mut record: Record, now: DateTime<Utc>, may_keep: impl Fn(Stage) -> bool) -> Record {
     for stage in Stage::ALL {
-        let keep = record.succeeded(stage) && !(redo_platform && stage == Stage::Platform);
-        if !keep {
+        if !record.succeeded(stage) || !may_keep(stage) {
             record.stages[stage.index()] = None;
         }
     }

@@ -13,6 +13,7 @@ use crate::model::{
 };
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
+use crate::planner::windows::WindowState;
 use crate::planner::wording::{UNREAD, cut};
 
 /// How long a Job must look failed before it counts as failed although it does not report a failure
@@ -58,6 +59,8 @@ pub(crate) struct Evaluation {
 
 pub(crate) struct ClusterEvaluator<'a> {
     pub(crate) cluster: &'a Cluster,
+    /// Whether its maintenance windows are open; `None` if it has none.
+    pub(crate) window: Option<&'a WindowState>,
     pub(crate) policy: &'a Policy,
     pub(crate) now: DateTime<Utc>,
     /// Phase before this plan.
@@ -70,7 +73,12 @@ pub(crate) struct ClusterEvaluator<'a> {
 }
 
 /// Evaluates one cluster.
-pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Evaluation {
+pub(crate) fn evaluate(
+    cluster: &Cluster,
+    window: Option<&WindowState>,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Evaluation {
     // If the record cannot be read, the cluster stays as it is until the row can be read or is gone. But it may hold a slot by a
     // work that is to be read.
     if let Some(record) = cluster.record.as_ref().filter(|record| record.unreadable) {
@@ -83,6 +91,7 @@ pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     let record = attempts::requeue(cluster, settled, policy, now);
     let mut evaluator = ClusterEvaluator {
         cluster,
+        window,
         policy,
         now,
         before: record.phase,
@@ -129,7 +138,7 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
         }
         _ => false,
     };
-    let queued = matches!(record.phase, Phase::Pending | Phase::Blocked);
+    let queued = record.phase.is_queued();
     match cluster.written.as_deref() {
         // A restarted controller would find no row, and by its works the cluster in flight. Or it would find the row that is in
         // doubt. Both are of an earlier attempt if an edit came since: it may be taken back.
@@ -201,6 +210,10 @@ impl ClusterEvaluator<'_> {
             self.out.dropped = true;
             return;
         }
+        if self.is_skipped() {
+            self.skip();
+            return;
+        }
         let failed_for_good = self.before == Phase::Failed && !has_failed_after(&self.out.record);
         if self.before == Phase::Complete || failed_for_good {
             self.clean_up_finished();
@@ -237,7 +250,7 @@ impl ClusterEvaluator<'_> {
     /// removed: by this record, with which it is dropped in the next pass.
     fn notes_untold_start(&mut self) -> bool {
         let told = self.cluster.record.as_deref();
-        let is_queued = told.is_some_and(|record| matches!(record.phase, Phase::Pending | Phase::Blocked));
+        let is_queued = told.is_some_and(|record| record.phase.is_queued());
         if !is_queued || self.cluster.written.is_none() || !attempts::shows_a_start(self.cluster) {
             return false;
         }

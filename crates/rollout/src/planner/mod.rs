@@ -6,10 +6,12 @@ mod downgrade;
 mod evidence;
 mod fall_back;
 mod outlook;
+mod skip;
 mod slots;
 mod start;
 mod steps;
 mod takeover;
+mod windows;
 mod wording;
 
 use std::collections::BTreeSet;
@@ -25,18 +27,20 @@ use crate::planner::attempts::is_announced;
 use crate::planner::cluster::{Evaluation, NextStep, evaluate};
 use crate::planner::slots::{Slots, is_repeat};
 use crate::planner::takeover::{has_superseded, superseded};
+use crate::planner::windows::Openings;
 
 pub use downgrade::{is_newer, is_version};
+pub use wording::duration;
 
 /// Plans the next writes. The same input gives the same plan.
 pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     if policy.deleting {
         return delete_all(now, fleet);
     }
-    let mut evaluation: Vec<(&Cluster, Evaluation)> = fleet
-        .clusters
-        .iter()
-        .map(|cluster| (cluster, evaluate(cluster, policy, now)))
+    let openings = Openings::new(now, policy, &fleet.calendars);
+    let clusters = fleet.clusters.iter();
+    let mut evaluation: Vec<(&Cluster, Evaluation)> = clusters
+        .map(|cluster| (cluster, evaluate(cluster, openings.of(cluster), policy, now)))
         .collect();
     let mut plan = Plan::default();
     for (cluster, state) in &mut evaluation {
@@ -71,13 +75,14 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
         kept.push(cluster);
     }
     let states: Vec<(&Cluster, &ClusterState)> = kept.into_iter().zip(&plan.clusters).collect();
-    plan.summary = outlook::summarize(&slots, &states);
+    plan.summary = outlook::summarize(&slots, &openings, &states);
     plan.outlook = outlook::outlook(policy, &slots, &plan.summary, &states);
     plan.retry_done = policy.retry.is_some()
         && states
             .iter()
             .all(|(cluster, state)| is_retry_written(policy, cluster, &state.record));
-    let cleanups = clean_up_actions(now, &states);
+    let is_stalled = policy.hold.is_none() && plan.outlook.stalled.is_some() && slots.held == 0;
+    let cleanups = clean_up_actions(now, &states, is_stalled);
     plan.operations.extend(cleanups);
     if let Some((starts, until)) = outlook::future_starts(now, &plan.clusters) {
         plan.future_starts = Some(starts);
@@ -185,17 +190,18 @@ fn is_retry_written(policy: &Policy, cluster: &Cluster, record: &Record) -> bool
             .as_deref()
             .is_some_and(|written| written.attempt == record.attempt)
     };
-    let Some(token) = &policy.retry else {
+    let Some(retry) = &policy.retry else {
         return true;
     };
     let is_due = || {
         let before = cluster.record.as_deref();
         cluster.selection == Selection::In
             && record.phase == Phase::Failed
-            && !record.attempt.is_of_retry(token)
+            && !retry.has_caused(&record.attempt)
+            && retry.concerns(&cluster.name, record)
             && before.is_some_and(|before| before.phase == Phase::PreActionDegraded)
     };
-    (*token != record.attempt.retry || written()) && !is_due()
+    (retry.token != record.attempt.retry || written()) && !is_due()
 }
 
 /// Adds the writes. Returns the indexes of the clusters that start.
@@ -252,30 +258,48 @@ fn act(
     started
 }
 
-/// Deletes the works of actions once every cluster is complete and the written records say so
-/// (`docs/design/rules.md#action-clean-up`).
-fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) -> Vec<Operation> {
+/// Deletes the works of actions once every cluster is complete and the written records say so, or those of complete clusters once the
+/// upgrade is Stalled with nothing in flight (`docs/design/rules.md#action-clean-up`).
+fn clean_up_actions(
+    now: DateTime<Utc>,
+    states: &[(&Cluster, &ClusterState)],
+    is_stalled: bool,
+) -> Vec<Operation> {
+    let is_in = |cluster: &Cluster, state: &ClusterState, allowed: &[Phase]| {
+        allowed.contains(&state.record.phase)
+            && cluster
+                .written
+                .as_deref()
+                .is_some_and(|written| allowed.contains(&written.phase) && written.is_same_run(&state.record))
+    };
     let all = |allowed: &[Phase]| {
         !states.is_empty()
-            && states.iter().all(|(cluster, state)| {
-                allowed.contains(&state.record.phase)
-                    && cluster.written.as_deref().is_some_and(|written| {
-                        allowed.contains(&written.phase) && written.is_same_run(&state.record)
-                    })
-            })
+            && states
+                .iter()
+                .all(|(cluster, state)| is_in(cluster, state, allowed))
     };
     let mut operations = Vec::new();
     let done = [
-        (Step::PreAction, all(&[Phase::Complete, Phase::PostAction])),
-        (Step::PostAction, all(&[Phase::Complete])),
+        (
+            Step::PreAction,
+            all(&[Phase::Complete, Phase::PostAction, Phase::Skipped]),
+        ),
+        (Step::PostAction, all(&[Phase::Complete, Phase::Skipped])),
     ];
-    for (step, _) in done.into_iter().filter(|(_, due)| *due) {
+    for (step, all_done) in done {
         for (cluster, state) in states {
+            let why = if all_done {
+                DeleteReason::AllComplete
+            } else if is_stalled && is_in(cluster, state, &[Phase::Complete]) {
+                DeleteReason::OthersStalled
+            } else {
+                continue;
+            };
             // Before Complete, an action that did not succeed is removed as a leftover.
-            let served = state.record.phase == Phase::Complete || state.record.succeeded(step.into());
+            let served = state.record.phase.is_done() || state.record.succeeded(step.into());
             let may_go = served && is_free(cluster, now) && !cluster.may_come_back(step);
             if may_go && cluster.step_work(step).ours().is_some() {
-                operations.push(Operation::delete(cluster, step, DeleteReason::AllComplete));
+                operations.push(Operation::delete(cluster, step, why));
             }
         }
     }

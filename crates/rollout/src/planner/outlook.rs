@@ -9,10 +9,12 @@ use crate::model::{
     ActionCounts, Cluster, ClusterState, FutureStarts, Hold, Outcome, Outlook, Phase, Policy, Reason, Record,
     RivalHold, Selection, Stage, StallReason, Step, StepWork, Summary,
 };
+use crate::planner::earliest;
 use crate::planner::evidence::TOLERATED_LEAD;
 use crate::planner::slots::{Canaries, Slots};
+use crate::planner::windows::Openings;
 
-pub(crate) fn summarize(slots: &Slots, fleet: &[(&Cluster, &ClusterState)]) -> Summary {
+pub(crate) fn summarize(slots: &Slots, openings: &Openings, fleet: &[(&Cluster, &ClusterState)]) -> Summary {
     let mut summary = Summary {
         max_concurrency: slots.limit,
         in_flight: slots.held,
@@ -23,10 +25,16 @@ pub(crate) fn summarize(slots: &Slots, fleet: &[(&Cluster, &ClusterState)]) -> S
         summary.clusters.add(record.phase);
         if cluster.canary {
             summary.canaries.add(record.phase);
+            summary.finished_canaries += usize::from(record.phase == Phase::Complete);
         }
         summary.selected += usize::from(cluster.selection == Selection::In);
         summary.degraded += usize::from(record.phase == Phase::PreActionDegraded);
+        summary.skipped += usize::from(record.phase == Phase::Skipped);
         summary.blocked += usize::from(record.phase == Phase::Blocked || is_stuck(cluster, record));
+        if record.reason == Reason::WaitingForWindow {
+            summary.waiting_for_window += 1;
+            summary.next_opening = earliest(summary.next_opening, openings.next_for(cluster));
+        }
         let applied = record.phase.is_started() || record.stages.iter().flatten().next().is_some();
         summary.applied += usize::from(applied);
         let degraded = record.phase == Phase::PreActionDegraded;
@@ -81,7 +89,7 @@ pub(crate) fn outlook(
     fleet: &[(&Cluster, &ClusterState)],
 ) -> Outlook {
     let done = |state: &ClusterState| {
-        state.record.phase == Phase::Complete && state.record.attempt.revision == policy.revision
+        state.record.phase.is_done() && state.record.attempt.revision == policy.revision
     };
     let complete = summary.selected > 0
         && fleet.iter().all(|(cluster, state)| {
@@ -113,7 +121,10 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
     }
     let phase = state.record.phase;
     // Whatever else is written for a cluster that is over cleans up after it.
-    let is_over = matches!(phase, Phase::Complete | Phase::Failed | Phase::PreActionDegraded);
+    let is_over = matches!(
+        phase,
+        Phase::Complete | Phase::Failed | Phase::PreActionDegraded | Phase::Skipped
+    );
     let is_writing = cluster.busy.is_some() && !is_over;
     // A blocked cluster whose step is tried again has not moved yet.
     if phase != Phase::Blocked && (is_writing || cluster.awaits_start() || state.starting) {
@@ -137,7 +148,7 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
                     .as_ref()
                     .is_some_and(|rival| rival.hold == RivalHold::Active)
         }
-        Phase::PreActionDegraded | Phase::Complete | Phase::Failed => false,
+        Phase::PreActionDegraded | Phase::Complete | Phase::Failed | Phase::Skipped => false,
     }
 }
 
@@ -174,7 +185,14 @@ fn stall(slots: &Slots, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]) 
     } else if summary.clusters.failed + summary.degraded > 0 {
         StallReason::ClustersFailed
     } else if summary.blocked > 0 {
-        StallReason::ClustersBlocked
+        let without_window = fleet
+            .iter()
+            .filter(|(_, state)| state.record.reason == Reason::NoWindow);
+        if without_window.count() == summary.blocked {
+            StallReason::NoWindow
+        } else {
+            StallReason::ClustersBlocked
+        }
     } else {
         StallReason::NothingSelected
     }

@@ -62,7 +62,7 @@ pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
     // It was dropped and is back, and the hub may still have its row.
     let is_unreleased = cluster.record.is_none() && cluster.slot_in_doubt;
     // Its work may be one that was created after the cluster was registered anew, before anybody here knew of that.
-    let is_queued = matches!(evaluation.record.phase, Phase::Pending | Phase::Blocked);
+    let is_queued = evaluation.record.phase.is_queued();
     evaluation.record.phase.holds_slot()
         || evaluation.releasing
         || (is_queued && cluster.unread_step().is_some())
@@ -108,24 +108,28 @@ impl Slots {
     pub(crate) fn new(policy: &Policy, fleet: &[(&Cluster, Evaluation)], unreleased: usize) -> Slots {
         let counted = || fleet.iter().filter(|(_, evaluation)| !evaluation.dropped);
         let total = counted().count();
+        let chosen = || counted().filter(|(cluster, _)| cluster.canary);
+        let are_skipped = chosen().next().is_some() && chosen().all(|(cluster, _)| cluster.skipped.is_some());
         // A canary that left the selection does not get a new revision, so it does not count for that revision.
         let canaries = || {
-            counted().filter(|(cluster, evaluation)| {
-                cluster.canary
+            chosen().filter(|(cluster, evaluation)| {
+                cluster.skipped.is_none()
                     && (cluster.selection == Selection::In
                         || evaluation.record.attempt.revision == policy.revision)
             })
         };
         let failures = counted()
             .filter(|(cluster, evaluation)| {
-                !cluster.canary && matches!(evaluation.record.phase, Phase::Failed | Phase::PreActionDegraded)
+                !cluster.canary
+                    && cluster.skipped.is_none()
+                    && matches!(evaluation.record.phase, Phase::Failed | Phase::PreActionDegraded)
             })
             .count();
         let finished = |evaluation: &Evaluation| {
             evaluation.record.phase == Phase::Complete
                 && evaluation.record.attempt.revision == policy.revision
         };
-        let fares = if !policy.canaries {
+        let fares = if !policy.canaries || are_skipped {
             Canaries::Done
         } else if canaries().next().is_none() {
             Canaries::Missing

@@ -11,6 +11,7 @@ use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep};
 use crate::planner::downgrade::is_refused;
 use crate::planner::is_free;
+use crate::planner::windows::WindowState;
 use crate::planner::wording::{ASKED_AGAIN, UNREAD, duration};
 
 /// What was sent this long ago has been answered, if the hub is in reach.
@@ -64,6 +65,8 @@ impl ClusterEvaluator<'_> {
             self.block(*reason, message);
         } else if let Some(text) = self.downgrade(step) {
             self.block(Reason::NewerThanTarget, &text);
+        } else if self.follows_pre_action(step) && self.waits_for_window() {
+            // The reason is set.
         } else if self.is_first_request(step) && !self.passes_preflight(step) {
             // The reason is set. A cluster that is asked again keeps its slot.
         } else if self.way_is_free(step) {
@@ -287,19 +290,57 @@ impl ClusterEvaluator<'_> {
             }
             return;
         }
-        if self.passes_preflight(step) {
+        if !self.passes_preflight(step) {
+            return;
+        }
+        if self.waits_for_window() {
+            // Nobody needs to know yet what it says to the update.
+            self.out.stale = false;
+        } else {
             self.out.next = NextStep::Start(step);
         }
+    }
+
+    /// True when the step would begin after the pre-action, which is a start as far as windows are concerned.
+    fn follows_pre_action(&self, step: Step) -> bool {
+        step > Step::PreAction
+            && matches!(self.before, Phase::PreAction | Phase::PreActionDegraded)
+            && matches!(self.cluster.step_work(step), StepWork::Absent)
+            && self.cluster.busy.is_none()
+    }
+
+    /// True when the maintenance windows are closed for the cluster. The reason is set then. A cluster whose pre-action is over gives its
+    /// slot back and asks for one when they open, unless its next step may have begun: that is read first.
+    fn waits_for_window(&mut self) -> bool {
+        let closed = match self.window {
+            None => return false,
+            Some(WindowState::Open(closes)) => {
+                // Then it waits for the next one.
+                if let Some(closes) = *closes {
+                    self.wake_at(closes);
+                }
+                return false;
+            }
+            Some(WindowState::Closed(closed)) => closed,
+        };
+        // What does not open within the horizon may do so later.
+        self.wake_at(closed.opens.unwrap_or(self.now + TimeDelta::days(1)));
+        if self.holds && self.cluster.is_in_doubt() {
+            self.wait(closed.reason, &closed.message);
+            return true;
+        }
+        self.phase(closed.phase, closed.reason, &closed.message);
+        if self.holds {
+            self.forget(Step::Platform.into());
+            self.forget(Step::Operators.into());
+        }
+        true
     }
 
     /// True when the update is about to be requested for the first time, after the pre-action. What the cluster said before that may
     /// have changed meanwhile.
     fn is_first_request(&self, step: Step) -> bool {
-        step == Step::Platform
-            && matches!(self.before, Phase::PreAction | Phase::PreActionDegraded)
-            && matches!(self.cluster.step_work(step), StepWork::Absent)
-            && self.cluster.busy.is_none()
-            && !self.cluster.is_in_doubt()
+        step == Step::Platform && self.follows_pre_action(step) && !self.cluster.is_in_doubt()
     }
 
     /// False when the cluster would not take the update, or when that is not known, or must be asked again first. The reason is set
@@ -314,14 +355,11 @@ impl ClusterEvaluator<'_> {
             Preflight::Ready => return true,
             // Before the pre-action it need not be known by which image the update will be requested.
             Preflight::Stale if step == Step::PreAction => return true,
-            Preflight::Stale if self.policy.clock_trusted => {
-                self.out.stale = true;
-                if self.holds {
-                    self.wait(Reason::PreflightPending, ASKED_AGAIN);
-                }
-                return !self.holds;
+            Preflight::Stale if self.policy.clock_trusted => return self.is_asked_again(),
+            _ if !is_required => {
+                let asks = self.cluster.has_stale_image && self.policy.clock_trusted;
+                return !asks || step == Step::PreAction || self.is_asked_again();
             }
-            _ if !is_required => return true,
             Preflight::Stale => self.wait(
                 Reason::PreflightPending,
                 "It is not known how old the answers of the cluster are until the clocks agree",
@@ -334,6 +372,15 @@ impl ClusterEvaluator<'_> {
             Preflight::Blocked { reason, message } => self.block(*reason, message),
         }
         false
+    }
+
+    /// Has the cluster asked again. False while it holds a slot; a start must first have one.
+    fn is_asked_again(&mut self) -> bool {
+        self.out.stale = true;
+        if self.holds {
+            self.wait(Reason::PreflightPending, ASKED_AGAIN);
+        }
+        !self.holds
     }
 
     /// True when a work of somebody else is in the way of a later step. The cluster would be blocked in the middle of its upgrade, and

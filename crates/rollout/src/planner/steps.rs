@@ -97,9 +97,11 @@ impl ClusterEvaluator<'_> {
             Phase::Initialized | Phase::Partial | Phase::Workers => Some(Step::Platform),
             Phase::Operators => Some(Step::Operators),
             Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed => None,
-            Phase::Pending | Phase::Blocked | Phase::PreAction | Phase::PreActionDegraded => {
-                Some(Step::PreAction)
-            }
+            Phase::Pending
+            | Phase::Blocked
+            | Phase::Skipped
+            | Phase::PreAction
+            | Phase::PreActionDegraded => Some(Step::PreAction),
         }
     }
 

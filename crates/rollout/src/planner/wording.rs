@@ -27,7 +27,8 @@ pub(crate) fn start_of(text: &str, most: usize) -> &str {
 }
 
 /// A duration in Go's format, in whole seconds: `3h`, `21m50s`.
-pub(crate) fn duration(length: TimeDelta) -> String {
+#[must_use]
+pub fn duration(length: TimeDelta) -> String {
     let seconds = length.num_seconds();
     let parts = [
         (seconds / 3600, 'h'),

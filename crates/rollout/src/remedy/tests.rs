@@ -25,6 +25,7 @@ fn every_reason_to_be_stalled_has_a_sentence() {
         reason::MAX_FAILURES_EXCEEDED,
         reason::CLUSTERS_FAILED,
         reason::CLUSTERS_BLOCKED,
+        reason::NO_WINDOW,
         reason::RESTORED,
     ] {
         assert!(for_upgrade(reason, NAMES).is_some(), "{reason}");

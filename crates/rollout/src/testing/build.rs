@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use crate::maintenance::Calendar;
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Hold, Limit, Outcome, Phase, Policy,
-    Preflight, Reason, Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus, StepWork,
-    Work, WorkerPools,
+    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Hold, Limit, Outcome, PendingRetry, Phase,
+    Policy, Preflight, Reason, Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus,
+    StepWork, Work, WorkerPools,
 };
 
 mod answers;
+mod retries;
 
 /// The time `seconds` after the start of every test.
 #[must_use]
@@ -91,7 +93,7 @@ impl PolicyBuilder {
 
     /// A retry token that the status has not observed yet.
     pub fn retry(mut self, token: &str) -> Self {
-        self.0.retry = Some(Arc::from(token));
+        self.0.retry = Some(PendingRetry::all(token));
         self
     }
 
@@ -192,6 +194,7 @@ pub fn fleet() -> FleetBuilder {
 #[derive(Clone, Debug, Default)]
 pub struct FleetBuilder {
     clusters: Vec<Cluster>,
+    calendars: Vec<Calendar>,
     unreleased: usize,
 }
 
@@ -203,7 +206,9 @@ impl FleetBuilder {
             selection: Selection::In,
             canary: false,
             gone: false,
+            skipped: None,
             eligibility: Eligibility::Eligible,
+            calendar: None,
             rival: None,
             works: [
                 StepWork::Absent,
@@ -222,6 +227,7 @@ impl FleetBuilder {
             version: Arc::from("4.11.0"),
             newest_version: Arc::from("4.11.0"),
             preflight: Preflight::NotAsked,
+            has_stale_image: false,
             worker_pools: WorkerPools::NotAsked,
         });
         self
@@ -398,6 +404,7 @@ impl FleetBuilder {
         self.clusters.sort_by(|a, b| a.name.cmp(&b.name));
         Fleet {
             clusters: self.clusters,
+            calendars: self.calendars,
             unreleased: self.unreleased,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::script::Script;
+use crate::maintenance::Calendar;
 use crate::model::{Attempt, Eligibility, Preflight, Step, StepStatus, Work, WorkerPools};
 
 /// How long an agent takes to clean up a deleted work.
@@ -61,6 +62,8 @@ pub(super) struct Spoke {
     /// What the cluster says to the update.
     pub(super) preflight: Preflight,
     pub(super) worker_pools: WorkerPools,
+    /// When the cluster may start.
+    pub(super) calendar: Option<Calendar>,
     /// True while the agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],

@@ -13,6 +13,7 @@ use super::hub::{Hub, HubWork, Owner, Spoke};
 use super::monitor::{Watch, named};
 use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
+use crate::maintenance::Calendar;
 use crate::model::{
     Attempt, Eligibility, Operation, Phase, Plan, Policy, Preflight, Record, Selection, Step, StepStatus,
     StepWork, WorkerPools,
@@ -94,6 +95,7 @@ impl Scenario {
             version: Arc::from("4.11.0"),
             preflight: Preflight::Ready,
             worker_pools: WorkerPools::Updated,
+            calendar: None,
             offline: false,
             works: [None, None, None, None],
             refuses: BTreeSet::new(),
@@ -198,6 +200,11 @@ impl Scenario {
     /// Sets what a cluster says to the update.
     pub fn preflight(&mut self, name: &str, preflight: Preflight) {
         self.spoke(name, |spoke, _| spoke.preflight = preflight);
+    }
+
+    /// Sets when a cluster may start.
+    pub fn calendar(&mut self, name: &str, calendar: Option<Calendar>) {
+        self.spoke(name, |spoke, _| spoke.calendar = calendar);
     }
 
     /// Sets what is known of the worker pools of a cluster.

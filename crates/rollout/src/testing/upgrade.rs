@@ -8,8 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::hub::{Hub, Owner};
 use super::monitor::busy;
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Fleet, Operation, Phase, Plan, Policy, Record, Rival, RivalHold,
-    Selection, Step, StepStatus, StepWork, Work,
+    Attempt, Busy, Cluster, ClusterBackoff, Fleet, Operation, PendingRetry, Phase, Plan, Policy, Record,
+    Rival, RivalHold, Selection, Step, StepStatus, StepWork, Work,
 };
 
 /// How long changes that are not urgent are collected before they are written.
@@ -124,7 +124,8 @@ impl Upgrade {
         policy.retry = self
             .retry
             .clone()
-            .filter(|token| Some(token) != self.observed_retry.as_ref());
+            .filter(|token| Some(token) != self.observed_retry.as_ref())
+            .map(|token| PendingRetry::all(&token));
         policy
     }
 
@@ -390,6 +391,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             names.insert(Arc::clone(name));
         }
     }
+    let mut calendars = Vec::new();
     let clusters = names
         .iter()
         .filter_map(|name| Some((name, hub.spokes.get(name)?)))
@@ -403,7 +405,12 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 .unwrap_or(Selection::Left(now)),
             canary: upgrade.canaries.contains(name),
             gone: spoke.gone,
+            skipped: None,
             eligibility: spoke.eligibility.clone(),
+            calendar: spoke.calendar.clone().map(|calendar| {
+                calendars.push(calendar);
+                calendars.len() - 1
+            }),
             rival: rival(upgrades, index, hub, name),
             works: Step::ALL.map(|step| upgrade.step_work(index, hub, name, step)),
             record: upgrade.drafts.get(name).cloned(),
@@ -422,11 +429,13 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             version: Arc::clone(&spoke.version),
             newest_version: Arc::clone(&spoke.version),
             preflight: spoke.preflight.clone(),
+            has_stale_image: false,
             worker_pools: spoke.worker_pools.clone(),
         })
         .collect();
     Fleet {
         clusters,
+        calendars,
         unreleased: upgrade
             .dropped
             .values()

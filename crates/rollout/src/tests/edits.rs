@@ -513,36 +513,6 @@ fn a_failed_platform_work_is_kept() {
 }
 
 #[test]
-fn action_works_go_when_every_cluster_is_complete_and_stay_when_one_failed() {
-    let done = |fleet: FleetBuilder| {
-        fleet
-            .work(Step::PreAction, work(0).succeeded())
-            .work(Step::PostAction, work(10).succeeded())
-            .record(
-                record(Phase::Complete)
-                    .succeeded(Stage::PreAction, 0)
-                    .succeeded(Stage::Platform, 5)
-                    .succeeded(Stage::PostAction, 10),
-            )
-    };
-    let asked = || policy().pre_action().post_action();
-    let all = done(done(fleet().cluster("a")).cluster("b"));
-    assert_eq!(
-        writes(&planned(20, asked(), all)),
-        [
-            "delete a/PreAction AllComplete",
-            "delete b/PreAction AllComplete",
-            "delete a/PostAction AllComplete",
-            "delete b/PostAction AllComplete"
-        ]
-    );
-    let failed = done(fleet().cluster("a"))
-        .cluster("b")
-        .record(record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout));
-    assert_eq!(writes(&planned(20, asked(), failed)), NOTHING);
-}
-
-#[test]
 fn a_deleted_upgrade_removes_its_own_works_and_nothing_else() {
     let fleet = fleet()
         .cluster("a")

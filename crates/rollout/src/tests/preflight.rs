@@ -133,6 +133,17 @@ fn the_checker_refuses_a_request_after_the_pre_action_that_contradicts_the_answe
 }
 
 #[test]
+fn a_cluster_that_nothing_holds_back_is_asked_again_for_an_image_that_it_told_long_ago() {
+    let fleet = || fleet().cluster("dev1").preflight(not_offered()).stale_image();
+    let plan = planned(0, policy(), fleet());
+    assert_eq!((writes(&plan).len(), plan.ask_again.len()), (0, 1));
+    let plan = planned(0, policy().pre_action(), fleet());
+    assert_eq!(writes(&plan), ["create dev1/PreAction"]);
+    let plan = planned(0, policy().distrusted_clock(), fleet());
+    assert_eq!(writes(&plan), ["create dev1/Platform"]);
+}
+
+#[test]
 fn an_image_that_a_cluster_told_long_ago_is_asked_for_again_in_every_mode_but_not_before_the_pre_action() {
     let stale = || fleet().cluster("dev1").preflight(Preflight::Stale);
     let plan = planned(0, policy(), stale());

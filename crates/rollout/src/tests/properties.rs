@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{planned, record_of};
+use super::{planned, record_of, windows};
 use crate::model::{Eligibility, Hold, Limit, Phase, Preflight, Reason, Stage, Step, WorkerPools};
 use crate::testing::{
     FleetBuilder, Latency, PolicyBuilder, RecordBuilder, Scenario, Script, fleet, policy, record, work,
@@ -51,6 +51,7 @@ enum Event {
     Preflight(usize, u8),
     WaitForPools(Option<i64>),
     Pools(usize, bool),
+    Window(usize, Option<u8>),
     Restored(bool),
     Edit(u8, Vec<Step>),
     Pause(bool),
@@ -132,7 +133,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => any::<bool>().prop_map(Event::RequirePreflight),
         2 => (cluster.clone(), 0..5_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
         1 => prop::option::of(5..100_i64).prop_map(Event::WaitForPools),
-        2 => (cluster, any::<bool>()).prop_map(|(c, updated)| Event::Pools(c, updated)),
+        2 => (cluster.clone(), any::<bool>()).prop_map(|(c, updated)| Event::Pools(c, updated)),
+        2 => (cluster, prop::option::of(0..4_u8)).prop_map(|(c, window)| Event::Window(c, window)),
         1 => any::<bool>().prop_map(Event::Restored),
         3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
         1 => any::<bool>().prop_map(Event::Pause),
@@ -240,6 +242,7 @@ fn apply_event(world: &mut Scenario, event: &Event) {
             policy.worker_pools_timeout = seconds.map(TimeDelta::seconds);
         }),
         Event::Pools(c, updated) => world.worker_pools(NAMES[*c], pools(*updated)),
+        Event::Window(c, window) => world.calendar(NAMES[*c], window.map(windows::of_minutes)),
         Event::Restored(held) => world.edit(0, |policy| policy.hold = held.then_some(Hold::Restored)),
         Event::Edit(revision, steps) => revise(world, *revision, steps),
         Event::Pause(paused) => world.edit(0, |policy| policy.hold = paused.then_some(Hold::Paused)),

@@ -1,10 +1,12 @@
-//! Retries of clusters that went on, or failed, before their rows say so.
+//! Retries of clusters that went on, or failed, before their rows say so, and what a retry repeats.
+
+use std::sync::Arc;
 
 use super::violations::refused;
-use super::{planned, record_of, stand, writes};
+use super::{plan_of, planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Outcome, Phase, Reason, Stage, Step};
-use crate::testing::{FleetBuilder, PolicyBuilder, fleet, policy, record, work};
+use crate::model::{Outcome, Phase, Reason, Record, Stage, Step, StepRecord, StepStatus};
+use crate::testing::{FleetBuilder, PolicyBuilder, WorkBuilder, at, fleet, policy, record, work};
 
 fn asked() -> PolicyBuilder {
     policy().pre_action().timeouts(60, 60).retry("again")
@@ -59,4 +61,164 @@ fn the_retry_of_a_failed_post_action_does_not_go_back_to_a_step_that_was_added_s
     let queued = record_of(&plan, "a").clone();
     let plan = planned(21, asked(), fleet().cluster("a").record(queued));
     assert_eq!(writes(&plan), ["create a/PostAction"]);
+}
+
+/// A cluster whose operators were done when it turned out in its soak that it runs an older version again.
+fn regressed() -> FleetBuilder {
+    let a = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).status(StepStatus::OtherVersion).soak(20))
+        .work(Step::Operators, work(10).succeeded());
+    a.record(
+        record(Phase::Failed)
+            .reason(Reason::RegressedInSoak)
+            .succeeded(Stage::PreAction, 0)
+            .succeeded(Stage::Platform, 0)
+            .succeeded(Stage::Operators, 10)
+            .done(Stage::Soak, 20, Outcome::Failed),
+    )
+}
+
+#[test]
+fn a_retry_after_a_regression_repeats_the_update_and_then_the_operators() {
+    let asked = || policy().pre_action().operators().soak(30);
+    let retried = planned(100, asked().retry("again"), regressed());
+    let queued = record_of(&retried, "a").clone();
+    assert!(queued.succeeded(Stage::PreAction), "a backup is not taken twice");
+    for stage in [Stage::Platform, Stage::Operators, Stage::Soak] {
+        assert_eq!(queued.stage(stage), None, "{stage:?}");
+    }
+    let announced = regressed().record(queued);
+    let plan = planned(101, asked(), announced);
+    let begun = ["update a/Platform Retry", "delete a/Operators Leftover"];
+    assert_eq!(writes(&plan), begun);
+    let again = |work: WorkBuilder| work.retry("again");
+    let a = |platform: WorkBuilder, record: &Record| {
+        let a = fleet().cluster("a").work(Step::Platform, again(platform));
+        a.record(record.clone())
+    };
+    let asked_again = record_of(&plan, "a").clone();
+    let plan = planned(
+        102,
+        asked(),
+        a(work(101).status(StepStatus::OtherVersion), &asked_again),
+    );
+    assert_eq!(
+        stand(&plan, "a").0,
+        Phase::Initialized,
+        "it has time to update again"
+    );
+    let updated = record_of(&plan, "a").clone();
+    let plan = planned(110, asked(), a(work(101).succeeded(), &updated));
+    assert_eq!(writes(&plan), ["create a/Operators"]);
+}
+
+/// The soak would show that the cluster still runs an older version, and the author does not ask for one any more.
+#[test]
+fn a_retry_without_a_soak_does_not_complete_a_cluster_that_has_regressed() {
+    let asked = || policy().pre_action().operators();
+    let retried = planned(100, asked().retry("again"), regressed());
+    assert_eq!(stand(&retried, "a").0, Phase::Pending);
+    let announced = regressed().record(record_of(&retried, "a").clone());
+    let plan = planned(101, asked(), announced);
+    assert_ne!(stand(&plan, "a").0, Phase::Complete);
+}
+
+#[test]
+fn a_retry_after_a_regression_that_keeps_what_followed_the_update() {
+    for stage in [Stage::Platform, Stage::Operators] {
+        let asked = policy().pre_action().operators().soak(30).retry("again");
+        refused(Kind::UnprovenSuccess, 100, asked, regressed(), |plan| {
+            let record = Arc::make_mut(&mut plan.clusters[0].record);
+            record.stages[stage.index()] = Some(StepRecord {
+                finished: Some(at(20)),
+                outcome: Some(Outcome::Succeeded),
+                ..StepRecord::started(at(10))
+            });
+        });
+    }
+}
+
+/// Three clusters that failed: of one the Job, of the others the update.
+fn failures() -> FleetBuilder {
+    let failed = |reason| {
+        record(Phase::Failed)
+            .reason(reason)
+            .done(Stage::Platform, 0, Outcome::Failed)
+    };
+    fleet()
+        .cluster("a")
+        .record(failed(Reason::ClusterUpgradeTimeout))
+        .cluster("b")
+        .record(failed(Reason::JobFailed))
+        .cluster("c")
+        .record(failed(Reason::ClusterUpgradeTimeout))
+}
+
+/// The clusters that a retry queues again.
+fn queued(asked: PolicyBuilder) -> Vec<String> {
+    let plan = planned(100, asked, failures());
+    let states = plan.clusters.iter();
+    let queued = states.filter(|state| state.record.attempt.is_of_retry("again"));
+    queued.map(|state| state.name.to_string()).collect()
+}
+
+#[test]
+fn a_retry_of_chosen_clusters_or_reasons_leaves_the_others_failed() {
+    assert_eq!(queued(policy().retry("again")), ["a", "b", "c"]);
+    assert_eq!(queued(policy().retry_of("again", &[], &[])), ["a", "b", "c"]);
+    assert_eq!(queued(policy().retry_of("again", &["b", "c"], &[])), ["b", "c"]);
+    assert_eq!(
+        queued(policy().retry_of("again", &[], &["ClusterUpgradeTimeout"])),
+        ["a", "c"]
+    );
+    assert_eq!(
+        queued(policy().retry_of("again", &["b", "c"], &["ClusterUpgradeTimeout"])),
+        ["c"]
+    );
+    assert_eq!(
+        queued(policy().retry_of("again", &["z"], &[])),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_retry_that_concerns_nobody_is_done_at_once_and_one_that_does_only_when_its_rows_are_written() {
+    let plan = planned(100, policy().retry_of("again", &["z"], &[]), failures());
+    assert!(plan.retry_done);
+    let asked = || policy().retry_of("again", &["b"], &[]);
+    let plan = planned(100, asked(), failures());
+    assert!(!plan.retry_done);
+    let written = fleet().cluster("b").record(record_of(&plan, "b").clone());
+    assert!(planned(101, asked(), written).retry_done);
+}
+
+#[test]
+fn a_retry_whose_end_is_forgotten_does_not_reach_a_cluster_that_a_later_one_has_retried() {
+    let mut asked = policy().retry_of("first", &[], &[]).build();
+    let scope = asked
+        .retry
+        .as_mut()
+        .and_then(|retry| retry.scope.as_mut())
+        .unwrap();
+    scope.later = vec!["again".into()];
+    let failed = record(Phase::Failed).reason(Reason::JobFailed);
+    let fleet = || fleet().cluster("a").record(failed.clone().retry("again"));
+    let plan = plan_of(100, &asked, &fleet().build());
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "again");
+    assert!(plan.retry_done);
+}
+
+#[test]
+fn a_retry_of_a_cluster_that_was_not_asked_for() {
+    for asked in [
+        policy().retry_of("again", &["b"], &[]),
+        policy().retry_of("again", &[], &["JobFailed"]),
+    ] {
+        refused(Kind::AttemptUnfounded, 100, asked, failures(), |plan| {
+            let record = Arc::make_mut(&mut plan.clusters[0].record);
+            record.attempt.retry = "again".into();
+            record.phase = Phase::Pending;
+        });
+    }
 }

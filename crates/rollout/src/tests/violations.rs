@@ -401,6 +401,7 @@ fn other_works_deleted_too_early() {
     let reasons = [
         DeleteReason::Complete,
         DeleteReason::AllComplete,
+        DeleteReason::OthersStalled,
         DeleteReason::Leftover,
         DeleteReason::LeftSelection,
         DeleteReason::Superseded,

@@ -14,7 +14,7 @@ use super::row::Row;
 use super::rule::Rule;
 
 /// What rows call a step.
-const fn word(step: Step) -> &'static str {
+pub(super) const fn word(step: Step) -> &'static str {
     match step {
         Step::PreAction => "PreAction",
         Step::Platform => "Platform",

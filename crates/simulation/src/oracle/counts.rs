@@ -1,4 +1,4 @@
-//! Rules about one status: what its counts by phase, its causes and its times say must agree.
+//! Rules about one status: what its counts by phase, its causes and its times say must agree, and it has bounds.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,12 @@ use super::fields::text;
 
 /// Most groups of causes in a status.
 const MAX_CAUSES: usize = 20;
+/// Most clusters in a list of a status.
+const MAX_LISTED: usize = 10;
+/// Longest message about a cluster in a list, in bytes.
+const MAX_MESSAGE: usize = 256;
+/// A status is smaller than this, in bytes.
+const MAX_STATUS: usize = 16 * 1024;
 
 fn number(value: &Value, pointer: &str) -> u64 {
     value.at(pointer).and_then(Value::as_u64).unwrap_or_default()
@@ -28,6 +34,60 @@ fn condition<'a>(status: &'a Value, name: &str, field: &str) -> &'a str {
     found.map_or("", |one| text(one, field))
 }
 
+/// What in the counts of an action does not add up.
+fn wrong_action(status: &Value) -> Option<&'static str> {
+    let wrong = |action: &str| {
+        let count = |name: &str| number(status, &format!("/{action}/{name}"));
+        let sum = count("available") + count("progressing") + count("degraded");
+        sum > count("total") || count("applied") > count("total")
+    };
+    ["preUpgradeActionSummary", "postUpgradeActionSummary"]
+        .into_iter()
+        .find(|action| wrong(action))
+}
+
+/// Which bound a status exceeds, or what it does not tell although it must.
+pub(super) fn excess(status: &Value) -> Option<&'static str> {
+    let conditions = entries(status, "/conditions");
+    let lists = ["/failedClusters", "/waitingClusters"].map(|list| entries(status, list));
+    let listed = || lists.iter().copied().flatten();
+    let generation = status.at("/observedGeneration");
+    let rules = [
+        (status.to_string().len() < MAX_STATUS, "a status of 16 KiB"),
+        (
+            lists.iter().all(|list| list.len() <= MAX_LISTED),
+            "more listed clusters than a status may have",
+        ),
+        (
+            listed().all(|one| text(one, "/message").len() <= MAX_MESSAGE),
+            "a message about a cluster that is too long",
+        ),
+        (
+            listed().all(|one| !matches!(text(one, "/reason"), "" | "None")),
+            "a listed cluster without a reason",
+        ),
+        (
+            conditions.iter().all(|one| !text(one, "/reason").is_empty()),
+            "a condition without a reason",
+        ),
+        (
+            conditions
+                .iter()
+                .all(|one| matches!(text(one, "/status"), "True" | "False")),
+            "a condition that is neither True nor False",
+        ),
+        (
+            generation.is_some()
+                && conditions
+                    .iter()
+                    .all(|one| one.get("observedGeneration") == generation),
+            "a condition of another generation",
+        ),
+    ];
+    let found = rules.iter().find(|(holds, _)| !holds).map(|(_, what)| *what);
+    found.or_else(|| wrong_action(status))
+}
+
 /// What in a status does not go together, if anything.
 pub(super) fn contradiction(status: &Value) -> Option<&'static str> {
     let phase = |name: &str| number(status, &format!("/phases/{name}"));
@@ -45,10 +105,13 @@ pub(super) fn contradiction(status: &Value) -> Option<&'static str> {
     }
     let is_whole = number(status, "/truncated/causes") == 0;
     let explained = |name: &str| by_phase.get(name).copied().unwrap_or_default();
+    let is_asked = status.at("/preflight").is_some();
     let has_cause = |note: &Value| {
         let same = |cause: &Value, field: &str| text(cause, field) == text(note, field);
+        // Among the causes, what a cluster says to the update takes the place of the slot that it waits for.
+        let is_warned = is_asked && text(note, "/phase") == "Pending";
         let mut causes = causes.iter();
-        causes.any(|cause| same(cause, "/phase") && same(cause, "/reason"))
+        causes.any(|cause| same(cause, "/phase") && (is_warned || same(cause, "/reason")))
     };
     let mut notes = entries(status, "/failedClusters")
         .iter()
@@ -103,51 +166,4 @@ pub(super) fn contradiction(status: &Value) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn counts_causes_and_times_that_contradict_each_other_are_found() {
-        let cause = json!({"reason": "R", "phase": "Failed", "clusters": 2, "remedy": "Fix it."});
-        let status = json!({
-            "phases": {"Failed": 2, "Pending": 1},
-            "clustersSummery": {"total": 3, "failed": 2, "pending": 1},
-            "causes": [cause], "failedClusters": [{"phase": "Failed", "reason": "R"}],
-            "conditions": [{"type": "Stalled", "status": "True", "reason": "S"}, {"type": "Ready", "reason": "S"}],
-        });
-        assert_eq!(contradiction(&status), None);
-        for (pointer, value, expected) in [
-            ("/phases/Pending", json!(2), "phases and total"),
-            (
-                "/causes/0/clusters",
-                json!(3),
-                "more causes than clusters in a phase",
-            ),
-            (
-                "/causes/0/clusters",
-                json!(1),
-                "clusters that need a human and have no cause",
-            ),
-            (
-                "/failedClusters/0/reason",
-                json!("X"),
-                "a listed cluster without a cause",
-            ),
-            ("/causes/0/remedy", json!(""), "a cause without a remedy"),
-            (
-                "/conditions/1/reason",
-                json!("T"),
-                "Ready and Stalled with different reasons",
-            ),
-        ] {
-            let mut wrong = status.clone();
-            *wrong.pointer_mut(pointer).unwrap() = value;
-            assert_eq!(contradiction(&wrong), Some(expected), "{pointer}");
-        }
-        let mut wrong = status;
-        wrong["completedAt"] = json!("2026-03-01T10:00:00Z");
-        assert_eq!(contradiction(&wrong), Some("Complete and completedAt"));
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
-//! Rules about time: no cluster fails too early, and none that does not end fails too late.
+//! Rules about time: no step fails too early, and none that does not end fails too late.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::names::Step;
@@ -7,6 +8,7 @@ use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::clocks::{CLOCK_JUMPS, EARLY, is_recorded_as_now, wall};
+use super::complete::word;
 use super::facts::{Facts, Key, Record, Running, Upgrade};
 use super::fields::version;
 use super::row::Row;
@@ -19,6 +21,28 @@ use crate::actor::Role;
 const LATE: Duration = Duration::from_mins(2);
 /// How long after it was planned a work may be sent.
 const UNSENT: Duration = Duration::from_mins(1);
+
+/// The step that failed by time, by the reason of a row.
+fn timed_out(reason: &str) -> Option<Step> {
+    match reason {
+        "PreActionTimeout" => Some(Step::PreAction),
+        "ClusterUpgradeTimeout" => Some(Step::Platform),
+        "OperatorsUpgradeTimeout" => Some(Step::Operators),
+        "PostActionTimeout" => Some(Step::PostAction),
+        _ => None,
+    }
+}
+
+/// The step that a cluster is in by its row.
+fn step_of(row: &Row) -> Option<Step> {
+    match row.phase.as_str() {
+        "PreAction" => Some(Step::PreAction),
+        "Initialized" | "Partial" => Some(Step::Platform),
+        "Operators" => Some(Step::Operators),
+        "PostAction" => Some(Step::PostAction),
+        _ => None,
+    }
+}
 
 /// The work of a step and an attempt.
 fn key(owner: &str, cluster: &str, step: Step, row: &Row) -> Key {
@@ -37,21 +61,15 @@ impl Facts {
         if row.reason == "WorkerPoolsTimeout" {
             self.pools_deadline(owner, name, row);
         }
-        let step = match row.reason.as_str() {
-            "ClusterUpgradeTimeout" => Step::Platform,
-            "PostActionTimeout" => Step::PostAction,
-            _ => return,
+        let Some(step) = timed_out(&row.reason) else {
+            return;
         };
-        let word = if step == Step::Platform {
-            "Platform"
-        } else {
-            "PostAction"
-        };
+        let word = word(step);
         let sent = self.sent();
         let Some(upgrade) = self.upgrades.get(owner) else {
             return;
         };
-        let limits = upgrade.in_force(sent).map(|spec| spec.timeout);
+        let limits = upgrade.in_force(sent).map(|spec| spec.limits.of_step(step));
         let least = limits.min().unwrap_or_default().saturating_sub(self.tolerance);
         let Some(started) = row.step(word).and_then(|step| parse_rfc3339(&step.started)) else {
             return;
@@ -84,6 +102,10 @@ impl Facts {
             format!("{name} failed by time, and its end was reported at {done:?}")
         });
         let began = self.began.get(&key(owner, name, step, row)).copied();
+        // A pre-action that an edit does not concern keeps its clock, also where it must be created again.
+        let kept = (step == Step::PreAction)
+            .then(|| self.began_before_deletion(owner, &step.work_name(name), row, started));
+        let began = kept.flatten().into_iter().chain(began).min();
         let passed = wall(self.now) - started;
         let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
         let is_known = began.is_none_or(|began| began + least.saturating_sub(UNSENT) <= self.now);
@@ -174,11 +196,11 @@ impl Facts {
             .copied()
     }
 
-    /// The same, if somebody else had deleted that work just before the edit.
+    /// The same of a step, if somebody else had deleted its work just before the edit.
     fn began_before_deletion(
         &self,
         owner: &str,
-        platform: &str,
+        work_name: &str,
         row: &Row,
         started: DateTime<Utc>,
     ) -> Option<Duration> {
@@ -190,7 +212,7 @@ impl Facts {
                     .deleted
                     .is_some_and(|(_, by)| by != Some(Role::Controller));
                 let is_it =
-                    of == owner && name == platform && *revision != row.revision && *retry == row.retry;
+                    of == owner && name == work_name && *revision != row.revision && *retry == row.retry;
                 is_it && is_deleted && parse_rfc3339(&created.started) == Some(started)
             });
         earlier.next().and_then(|(key, _)| self.began.get(key)).copied()
@@ -267,21 +289,26 @@ impl Facts {
             }
             let records = &upgrade.records;
             let is_edited = |name: &&String| records.get(*name).is_some_and(|one| one.is_edited);
-            for name in upgrade.flights.keys().filter(|name| !is_edited(name)) {
-                if let Some(due) = self.due(uid, upgrade, name)
-                    && due.max(self.disturbed) + LATE < self.now
-                {
-                    late.push((uid.clone(), name.clone(), due));
-                }
-            }
+            let checked = records.iter().filter_map(|(name, record)| {
+                let is_checked = record.row().is_some_and(|row| row.phase == "PostAction");
+                is_checked.then_some(name)
+            });
+            let names = upgrade.flights.keys().chain(checked);
+            let names: BTreeSet<&String> = names.filter(|name| !is_edited(name)).collect();
+            let dues = names
+                .into_iter()
+                .filter_map(|name| Some((name, self.due(uid, upgrade, name)?)));
+            let over = dues.filter(|(_, due)| *due < self.now);
+            late.extend(over.map(|(name, due)| (uid.clone(), name.clone(), due)));
         }
         for (uid, name, due) in late {
             let now = self.now;
-            self.check(Rule::Deadline, false, || {
+            let is_late = due.max(self.disturbed) + LATE < now;
+            self.check(Rule::Deadline, !is_late, || {
                 format!("{name} is under way at {now:?}, and its time was over at {due:?}")
             });
             // Once is enough.
-            if let Some(upgrade) = self.upgrades.get_mut(&uid) {
+            if let Some(upgrade) = self.upgrades.get_mut(&uid).filter(|_| is_late) {
                 upgrade.release(&name);
             }
         }
@@ -318,33 +345,43 @@ impl Facts {
         claims.is_some_and(|(_, claimed)| targets.any(|target| target < *claimed))
     }
 
-    /// When the time of the platform step of a cluster is over that is in it by its row and its work.
+    /// When the time of the step of a cluster is over that is in it by its row and its work.
     fn due(&self, uid: &str, upgrade: &Upgrade, name: &str) -> Option<Duration> {
         let row = upgrade.records.get(name)?.row().filter(|row| !row.is_newer)?;
         let cluster = self.clusters.get(name).filter(|cluster| cluster.is_there)?;
-        let is_in_it =
-            matches!(row.phase.as_str(), "Initialized" | "Partial") && self.goes_on(uid, name, row);
-        let began = self.began.get(&key(uid, name, Step::Platform, row)).copied();
+        let step = step_of(row)?;
+        let key = key(uid, name, step, row);
+        let is_in_it = if step == Step::PostAction {
+            let created = self.created.get(&key);
+            let is_there = created.is_some_and(|created| created.deleted.is_none());
+            is_there && upgrade.end_of_row(name, step, row).is_none()
+        } else {
+            self.goes_on(uid, name, row)
+        };
+        let began = self.began.get(&key).copied();
         let began = began.filter(|began| is_in_it && cluster.changed < *began)?;
-        let limit = upgrade.in_force(self.now).map(|spec| spec.timeout).max()?;
-        let counts = self.recorded_start(uid, name, row).unwrap_or(began);
+        let limits = upgrade.in_force(self.now);
+        let limit = limits.map(|spec| spec.limits.of_step(step)).max()?;
+        let counts = self.recorded_start(uid, name, step, row).unwrap_or(began);
         Some(began.max(counts) + limit + self.tolerance)
     }
 
-    /// The start of the platform step that a row has for its work, in a run in which clocks jump. A step that begins while a clock
+    /// The start of a step that a row has for its work, in a run in which clocks jump. A step that begins while a clock
     /// is ahead gets a start in the future, and a start that was recorded is not moved when the clock is right again. If it was not
     /// recorded before that, the row has the time at which the work was found.
-    fn recorded_start(&self, uid: &str, name: &str, row: &Row) -> Option<Duration> {
+    fn recorded_start(&self, uid: &str, name: &str, step: Step, row: &Row) -> Option<Duration> {
         if self.tolerance < CLOCK_JUMPS {
             return None;
         }
         let started = row
-            .step("Platform")
+            .step(word(step))
             .and_then(|step| parse_rfc3339(&step.started))?;
-        let platform = Step::Platform.work_name(name);
+        let of_step = step.work_name(name);
         let mut works = self.works.values();
-        let is_told = works
-            .any(|work| work.owner == uid && work.name == platform && self.may_have_start(work, started));
+        // Works of post-actions are not known here.
+        let is_told = step == Step::PostAction
+            || works
+                .any(|work| work.owner == uid && work.name == of_step && self.may_have_start(work, started));
         let since = (started - crate::time::begin()).to_std().ok();
         since.filter(|_| is_told)
     }

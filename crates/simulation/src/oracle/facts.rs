@@ -9,6 +9,7 @@ use api::names::Step as WorkStep;
 use super::answers::Probes;
 use super::asked::Asked;
 use super::fields::Version;
+use super::limits::Limits;
 use super::memory::{Refusals, Reported, Straggler, Told, Withdrawn};
 use super::row::Row;
 use super::rule::{Rule, Violation};
@@ -40,7 +41,7 @@ pub(super) struct Generation {
     pub canaries: BTreeSet<String>,
     pub version: String,
     pub soak: Duration,
-    pub timeout: Duration,
+    pub limits: Limits,
     /// What follows the release in each cluster.
     pub after: After,
     pub asked: Asked,
@@ -462,6 +463,8 @@ pub(super) struct Facts {
     /// Writes of works that the hub forbids.
     pub forbidden: Refusals,
     pub probes: Probes,
+    /// Clusters whose agents have changed works since somebody last looked.
+    pub applied: BTreeSet<String>,
     /// Requests of the last minute, by replica and request.
     pub requests: HashMap<(Arc<str>, String), VecDeque<Duration>>,
     pub checked: BTreeMap<Rule, u64>,

@@ -1,4 +1,5 @@
-//! What must hold, judged only by the hub's log, by requests, and by the agents' own truth: never by what the controller thinks.
+//! What must hold, judged by the hub's log, by requests, and by the agents' own truth: never by what the controller thinks of the
+//! world. Two rules ask whether its processes refused a plan or could not read an object, which the log does not tell.
 
 mod answers;
 mod asked;
@@ -8,10 +9,12 @@ mod counts;
 mod deadlines;
 mod facts;
 mod fields;
+mod limits;
 mod memory;
 mod objects;
 mod probes;
 mod requests;
+mod rivals;
 mod row;
 mod rows;
 mod rule;
@@ -21,7 +24,7 @@ mod statuses;
 mod told;
 mod works;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +35,7 @@ use self::facts::Facts;
 pub use self::requests::Sent;
 pub use self::rule::{Rule, Violation};
 pub use self::told::Tidings;
-use crate::actor::{self, Sender};
+use crate::actor::{self, Role, Sender};
 use crate::trace::Trace;
 
 /// Follows a hub. Clones are the same oracle.
@@ -148,6 +151,16 @@ impl Oracle {
         self.with(|facts| facts.violated(rule, what));
     }
 
+    /// The clusters whose agents have changed works since the last time, but for those that were ever away.
+    #[must_use]
+    pub fn take_applied(&self) -> BTreeSet<String> {
+        self.with(|facts| {
+            let mut applied = std::mem::take(&mut facts.applied);
+            applied.retain(|name| facts.clusters.get(name).is_some_and(|one| !one.was_away()));
+            applied
+        })
+    }
+
     /// Counts that a rule was tried, and adds a violation unless it holds.
     pub fn check(&self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
         self.with(|facts| facts.check(rule, holds, what));
@@ -248,7 +261,12 @@ impl Facts {
             self.writer();
         }
         match kind.plural.as_str() {
-            "manifestworks" => self.work(change),
+            "manifestworks" => {
+                if self.role() == Some(Role::Agents) {
+                    self.applied.insert(change.after.namespace().to_owned());
+                }
+                self.work(change);
+            }
             "managedclustersupgradereports" => self.report(change),
             "managedclustersupgrades" => self.upgrade(change),
             "managedclusters" => self.managed_cluster(change),

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::asked::Asked;
 use super::facts::{After, Cluster, Facts, Generation, Record, Upgrade};
 use super::fields::{Version, duration, label, text, version};
+use super::limits::Limits;
 use super::row::Row;
 use super::rule::Rule;
 use crate::actor::Sender;
@@ -65,7 +66,7 @@ impl Generation {
             canaries: names_in(spec.at("/upgradeStrategy/canaryClusters/clusterSelector")),
             version: text(spec, "/clusterVersion/version").to_owned(),
             soak: duration(text(spec, "/upgradeStrategy/minSuccessTime")),
-            timeout: duration(text(spec, "/upgradeStrategy/clusterUpgradeTimeout")),
+            limits: Limits::of(spec),
             after: After {
                 operators: flag("/ocpOperators/approveAllUpgrades"),
                 action: spec.get("postUpgradeAction").is_some(),

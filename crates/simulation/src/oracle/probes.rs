@@ -169,11 +169,9 @@ impl Facts {
         });
     }
 
-    /// Whether a cluster whose steps begin had not said that it would take the update, and must have.
-    fn is_unasked(&self, work: &Work, sent: Duration) -> bool {
-        let Some(upgrade) = self.upgrades.get(&work.uid) else {
-            return false;
-        };
+    /// Whether a cluster whose steps begin had said that it would take the update. `None` if it need not.
+    fn has_agreed(&self, work: &Work, sent: Duration) -> Option<bool> {
+        let upgrade = self.upgrades.get(&work.uid)?;
         let leads_to_update = work.is_of(Step::PreAction) || work.is_of(Step::Platform);
         let specs: Vec<&Asked> = upgrade.in_force(sent).map(|spec| &spec.asked).collect();
         let is_required = specs.iter().all(|asked| asked.is_required);
@@ -181,16 +179,18 @@ impl Facts {
         let is_wanted = |target: &String| specs.iter().any(|asked| asked.target == *target);
         let is_asked_for = self.probes.asked_for.as_ref().is_some_and(is_wanted);
         if !leads_to_update || !is_required || is_asked_for || self.went_back_before(sent, UNHEARD) {
-            return false;
+            return None;
         }
         let mut answers = self.answers(work, sent);
-        !answers.any(|answer| specs.iter().any(|asked| asked.is_ready(&answer.said)))
+        Some(answers.any(|answer| specs.iter().any(|asked| asked.is_ready(&answer.said))))
     }
 
     /// The steps of a cluster begin, unless they go on.
     pub(super) fn judge_asked(&mut self, work: &Work, goes_on: bool) {
-        let is_unasked = !goes_on && self.is_unasked(work, self.sent());
-        self.check(Rule::Preflight, !is_unasked, || {
+        let Some(has_agreed) = self.has_agreed(work, self.sent()).filter(|_| !goes_on) else {
+            return;
+        };
+        self.check(Rule::Preflight, has_agreed, || {
             let cluster = &work.cluster;
             format!("{cluster} started, and has not said that it would take the update")
         });

@@ -37,7 +37,7 @@ fn most(sent: &Sent<'_>) -> usize {
     let is_about = |plural: &str| sent.path.contains(plural);
     match sent.verb {
         "POST" if is_about("/events") => 200,
-        "PATCH" if is_about("upgradereports") => 130,
+        "POST" | "PATCH" if is_about("upgradereports") => 130,
         "PATCH" if sent.path.ends_with("/status") => 75,
         "GET" | "WATCH" => 90,
         // The Lease.
@@ -114,7 +114,12 @@ impl Facts {
             self.note_missing(sender, sent);
             self.note_blocked_creation(sender, sent);
         }
-        let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
+        let ours = [
+            "/manifestworks",
+            "/managedclustersupgrades",
+            "/managedclustersupgradereports",
+        ];
+        let is_ours = ours.iter().any(|plural| sent.path.contains(plural));
         // The server ignores the metadata of a status that is applied.
         let is_ours = is_ours && !sent.path.ends_with("/status");
         if is_ours && matches!(sent.verb, "PATCH" | "DELETE") && sent.code < 300 {

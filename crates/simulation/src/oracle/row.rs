@@ -101,6 +101,12 @@ impl Row {
         matches!(self.phase.as_str(), "Initialized" | "Partial") && !has_ended
     }
 
+    /// Whether the row says that the update succeeded.
+    pub(super) fn tells_update(&self) -> bool {
+        self.step("Platform")
+            .is_some_and(|step| step.outcome == "Succeeded")
+    }
+
     /// The versions before and after the update, if the row says that it succeeded.
     pub(super) fn update(&self) -> Option<(Version, Version)> {
         let step = self.step("Platform").filter(|step| step.outcome == "Succeeded");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::names::{LABEL_MCU, Step as WorkStep};
 use api::time::parse_rfc3339;
 use chrono::{DateTime, Utc};
-use hub_sim::{Change, ChangeKind};
+use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::clocks::wall;
@@ -158,8 +158,10 @@ impl Upgrade {
             self.doubtful.remove(name);
         }
         // A row from just before a start releases nothing for long. One that arrives after its upgrade was deleted
-        // takes no slot: nothing starts any more, and the slots were released.
-        let is_taken = sent.is_some() && !self.is_gone && row.is_under_way();
+        // takes no slot: nothing starts any more, and the slots were released. Nor does one that follows from what somebody else
+        // wrote: the controller may find next that the work is none of its own any more.
+        let is_edited = self.records.get(name).is_some_and(|record| record.is_edited);
+        let is_taken = sent.is_some() && !self.is_gone && !is_edited && row.is_under_way();
         // Nor does one of a cluster that is back, and whose agents had reported the end meanwhile: its work is about to be read.
         let lost = self.dropped.get(name);
         let end = lost.and_then(|lost| self.end_since(name, row, *lost, sent.unwrap_or(now)));
@@ -245,6 +247,7 @@ impl Facts {
         };
         let mut names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
         let known = upgrade.reports.get(object.name()).cloned().unwrap_or_default();
+        self.judge_names(object, names.len() == rows.len());
         let is_late = self.by_controller() && self.was_held_up();
         for (name, row) in rows {
             let may_be_overtaken = is_late && !known.contains(&name);
@@ -302,6 +305,15 @@ impl Facts {
         }
         for (name, report, row) in back {
             self.row_of(&report, &owner, (&name, &row), false);
+        }
+    }
+
+    /// The controller writes one row of each cluster into a report.
+    fn judge_names(&mut self, report: &Object, are_unique: bool) {
+        if self.by_controller() {
+            self.check(Rule::Rows, are_unique, || {
+                format!("{} has two rows of a cluster", report.key)
+            });
         }
     }
 
@@ -385,12 +397,14 @@ impl Facts {
     /// Whether the hub had neither a row of a cluster nor a work of this attempt when a report arrived that was under way for
     /// long. A leader whose term began before that has found nothing of this attempt, and begins anew. A work that is being
     /// deleted counts for nothing: it may be the pre-action of a cluster that left the selection and has come back. Nor does
-    /// one that names another start of its step: the work that the row tells of is gone, and the step has begun anew.
+    /// one that names another start of its step: the work that the row tells of is gone, and the step has begun anew. Nor does
+    /// one that does not show the end which the row tells: somebody has written over what agents had reported.
     fn is_unheard_row(&self, owner: &str, name: &str, row: &Row) -> bool {
         let record = self
             .upgrades
             .get(owner)
             .and_then(|upgrade| upgrade.records.get(name));
+        let platform = WorkStep::Platform.work_name(name);
         let mut works = self.works.iter();
         let has_work = works.any(|(uid, work)| {
             !self.deleters.contains_key(uid)
@@ -399,6 +413,7 @@ impl Facts {
                 && work.revision == row.revision
                 && work.retry == row.retry
                 && row.may_have_start(&work.name, name, &work.started)
+                && !(work.goes_on && work.name == platform && row.tells_update())
         });
         record.and_then(Record::row).is_none() && !has_work
     }
@@ -453,7 +468,7 @@ impl Facts {
         if is_news {
             self.judge_pools(owner, name, row, was.map_or("", |(phase, _)| phase));
         }
-        if row.phase == "Failed" && is_news {
+        if matches!(row.phase.as_str(), "Failed" | "PreActionDegraded") && is_news {
             self.deadline(owner, name, row);
         }
     }

@@ -87,7 +87,7 @@ rules! {
     Acks = "acks";
     /// Where an upgrade waits for worker pools, no update is over before they have followed.
     WorkerPools = "worker-pools";
-    /// A replica's loop does not end by itself.
+    /// No task ends by itself, panics, or goes round in a circle in which no time passes.
     Ended = "ended";
 }
 

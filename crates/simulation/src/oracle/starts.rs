@@ -77,7 +77,7 @@ impl Upgrade {
     /// When a cluster was lost that keeps its slot by its row alone: it was under way then, and the row has said so ever since,
     /// until a start was sent. Whoever leads finds that row, takes a cluster that is back for the same one, and gives its slot to
     /// nobody before that row is gone or says something else, or agents report the end of its last step that holds a slot.
-    fn kept_by_row(&self, cluster: &str, sent: Duration) -> Option<Duration> {
+    pub(super) fn kept_by_row(&self, cluster: &str, sent: Duration) -> Option<Duration> {
         let lost = *self.dropped.get(cluster)?;
         let record = self.records.get(cluster)?;
         let row = record.row().filter(|row| !row.is_newer)?;
@@ -417,18 +417,6 @@ impl Facts {
             upgrade.withdrawn.remove(&work.cluster);
             upgrade.flights.insert(work.cluster.clone(), since);
         }
-    }
-
-    /// Another upgrade that was at work on the cluster when the start was sent, if only by a row that nobody else has written.
-    fn at_work(&self, work: &Work, sent: Duration) -> Option<String> {
-        let name = &work.cluster;
-        let rival = self.upgrades.iter().find(|(uid, other)| {
-            let record = other.records.get(name).filter(|record| !record.is_edited);
-            let kept = record.and_then(|_| other.kept_by_row(name, sent));
-            let mut since = other.flights.get(name).copied().into_iter().chain(kept);
-            **uid != work.uid && !other.is_gone && since.any(|since| since <= sent)
-        });
-        rival.map(|(_, rival)| rival.key.clone())
     }
 
     fn downgrade(&mut self, work: &Work) {

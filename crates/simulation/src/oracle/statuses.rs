@@ -9,7 +9,7 @@ use hub_sim::At as _;
 use serde_json::Value;
 
 use super::clocks::{CLOCK_JUMPS, wall};
-use super::counts::contradiction;
+use super::counts::{contradiction, excess};
 use super::facts::{Facts, Record, Running, Upgrade};
 use super::fields::text;
 use super::memory::Told;
@@ -92,7 +92,7 @@ impl Facts {
         self.transitions(uid, &now);
         let stalled = list.iter().find(|one| text(one, "/type") == "Stalled");
         let wrong = wrong_sum(status, &now, stalled.map_or("", |one| text(one, "/reason")));
-        let wrong = wrong.or_else(|| contradiction(status));
+        let wrong = wrong.or_else(|| contradiction(status)).or_else(|| excess(status));
         self.check(Rule::Conditions, wrong.is_none(), || {
             format!("{}: {status}", wrong.unwrap_or_default())
         });
@@ -175,7 +175,18 @@ impl Facts {
         let is_edited =
             |record: &Record| record.is_edited || (!record.edited.is_zero() && sent < record.edited + UNTOLD);
         let edited = upgrade.records.iter().filter(|(_, record)| is_edited(record));
-        holders.extend(edited.map(|(name, _)| name));
+        let edited: Vec<&String> = edited.map(|(name, _)| name).collect();
+        // Beside one that somebody has made hold a slot, another one still does that an edit has queued again, until that is written.
+        let was_under_way = |record: &Record| {
+            let told = record.told_at(sent.saturating_sub(UNTOLD));
+            let is_queued = record
+                .row()
+                .is_some_and(|row| ["Pending", "Blocked"].contains(&row.phase.as_str()));
+            !edited.is_empty() && is_queued && told.is_some_and(|told| holds_slot(&told.phase))
+        };
+        let released = upgrade.records.iter().filter(|(_, record)| was_under_way(record));
+        holders.extend(released.map(|(name, _)| name));
+        holders.extend(edited);
         holders.extend(self.holders_by_row(upgrade, sent));
         holders.extend(self.holders_by_work(uid, upgrade, sent));
         holders.extend(self.holders_by_unheard_end(uid, upgrade, sent));

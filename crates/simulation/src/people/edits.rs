@@ -8,7 +8,7 @@ use super::{People, Undo};
 use crate::admin::{reports_of, upgrades_of};
 use crate::fault::Fault;
 use crate::names::{HUB, RIVAL, TEAM, UPGRADE};
-use crate::world::{action, action_of, fleet, make_hub, selector_of, upgrade};
+use crate::world::{action, action_of, cluster, fleet, make_hub, selector_of, upgrade};
 
 /// The manifests of an action.
 const MANIFESTS: &str = "/manifestWork/workload/manifests";
@@ -173,10 +173,30 @@ impl People {
         Ok(())
     }
 
-    /// Queues failed clusters again.
+    /// Queues failed clusters again: now and then by an entry of the spec, for the first cluster or for one reason.
     pub(super) async fn retry(&mut self, name: &str) -> Result<()> {
         self.retries += 1;
-        let change = json!({"metadata": {"annotations": {ANNOTATION_RETRY_FAILED: format!("again-{}", self.retries)}}});
+        let token = format!("again-{}", self.retries);
+        let change = if self.retries.is_multiple_of(3) {
+            let mut entry = json!({"id": token});
+            if self.retries.is_multiple_of(2) {
+                entry["clusters"] = json!([cluster(0)]);
+            } else {
+                entry["reasons"] = json!(["ClusterUpgradeTimeout", "JobFailed"]);
+            }
+            let known = self
+                .upgrade(name)
+                .and_then(|upgrade| upgrade.pointer("/spec/upgradeStrategy/retry").cloned());
+            let mut list = known
+                .and_then(|known| known.as_array().cloned())
+                .unwrap_or_default();
+            list.push(entry);
+            // As people do who keep the last ones only.
+            let from = list.len().saturating_sub(4);
+            json!({"spec": {"upgradeStrategy": {"retry": list[from..]}}})
+        } else {
+            json!({"metadata": {"annotations": {ANNOTATION_RETRY_FAILED: token}}})
+        };
         self.admin.patch_if_there(&path(name), &change).await?;
         Ok(())
     }

@@ -96,6 +96,12 @@ impl People {
         people
     }
 
+    /// Whether somebody has deleted the second upgrade for good.
+    #[must_use]
+    pub const fn has_withdrawn(&self) -> bool {
+        self.is_withdrawn
+    }
+
     /// Does what is due.
     ///
     /// # Errors

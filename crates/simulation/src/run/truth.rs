@@ -8,6 +8,7 @@ use hub_sim::Object;
 use serde_json::Value;
 
 use super::Run;
+use crate::fault::Fault;
 use crate::names::{RIVAL, TEAM, UPGRADE};
 use crate::oracle::Rule;
 use crate::world::{fleet, wanted};
@@ -43,8 +44,12 @@ fn disagreement(status: &Value, rows: &[Value]) -> Option<String> {
     if told != phases {
         return Some(format!("its rows say {phases:?}"));
     }
+    // Of a cluster that waits, the causes may tell what it says to the update, which no row does.
+    let is_asked = status.get("preflight").is_some();
     let groups = status.get("causes").and_then(Value::as_array);
-    let wrong = groups.into_iter().flatten().find(|group| {
+    let groups = groups.into_iter().flatten();
+    let mut groups = groups.filter(|group| !is_asked || of(group, "phase") != "Pending");
+    let wrong = groups.find(|group| {
         let clusters = causes.get(&(of(group, "phase"), of(group, "reason")));
         group.get("clusters").and_then(Value::as_u64) != clusters.copied()
     });
@@ -147,18 +152,44 @@ impl Run {
     /// What clusters themselves say: each has its `ClusterVersion`, and runs what every upgrade asks for that selects it and is
     /// over, or something newer.
     pub(super) fn truth(&self) {
-        for name in fleet(&self.options) {
-            let version = self.agents.cluster_version(&name);
-            self.oracle.check(Rule::ClusterVersion, version.is_some(), || {
-                format!("{name} has no ClusterVersion")
-            });
-        }
+        self.have_versions(fleet(&self.options));
+        self.are_there();
         for name in [UPGRADE, RIVAL] {
             let Some(object) = self.object(name) else { continue };
             // An upgrade that was complete before it was restored, or before its reports were lost, does not run again.
             if self.is_over(&object) && !object.text().contains("CompletedBefore") {
                 self.run_target(name, &object);
             }
+        }
+    }
+
+    /// Each of these clusters has its `ClusterVersion`.
+    pub(super) fn have_versions(&self, clusters: impl IntoIterator<Item = String>) {
+        for name in clusters {
+            let version = self.agents.cluster_version(&name);
+            self.oracle.check(Rule::ClusterVersion, version.is_some(), || {
+                format!("{name} has no ClusterVersion")
+            });
+        }
+    }
+
+    /// Both upgrades are there that somebody has created, unless somebody has deleted one for good. A storage or a backup that is
+    /// older than the second upgrade takes it away. So does a storage of the time in which the first one was deleted, from which
+    /// nobody creates it again.
+    fn are_there(&self) {
+        let strikes = |fault| self.network.may_strike(fault);
+        let is_kept = !(strikes(Fault::Rewind) && strikes(Fault::Remove));
+        let may_be_lost = [Fault::Rewind, Fault::Restore, Fault::RestoreOld].map(strikes);
+        let has_rival = self.options.rival && !self.people.has_withdrawn() && !may_be_lost.contains(&true);
+        for name in is_kept
+            .then_some(UPGRADE)
+            .into_iter()
+            .chain(has_rival.then_some(RIVAL))
+        {
+            let is_there = self.object(name).is_some();
+            self.oracle.check(Rule::Ends, is_there, || {
+                format!("{name} is gone, and nobody has deleted it")
+            });
         }
     }
 

@@ -121,7 +121,9 @@ pub async fn install(writer: &mut StatusWriter, setup: &Setup, seed: u64) -> Res
         create(writer, &kinds::config_map(), &object).await?;
     }
     let knows_accept_risks = knows_accept_risks(writer).await?;
-    let (gate, status) = feature_gate(&setup.version, knows_accept_risks);
+    let era = setup.fixed_era().unwrap_or_else(|| Era::of(&setup.version));
+    let is_enabled = knows_accept_risks && era.knows_accept_risks();
+    let (gate, status) = feature_gate(&setup.version, is_enabled);
     make(writer, &kinds::feature_gate(), &gate, Some(status)).await?;
     let (object, status) = cluster_version(setup, seed, now);
     make(writer, &kinds::cluster_version(), &object, Some(status)).await?;
@@ -147,8 +149,7 @@ async fn is_missing(writer: &StatusWriter, resource: &ApiResource, name: &str) -
 }
 
 /// The feature gates of the installed version. Those of later versions are not told.
-fn feature_gate(version: &str, has_accept_risks: bool) -> (Value, Value) {
-    let is_enabled = has_accept_risks && Era::of(version).knows_accept_risks();
+fn feature_gate(version: &str, is_enabled: bool) -> (Value, Value) {
     let gate = json!([{ "name": "ClusterUpdateAcceptRisks" }]);
     let (enabled, disabled) = if is_enabled {
         (gate, json!([]))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::render::fixtures::{running, stalled};
+use crate::render::fixtures::running;
 
 #[test]
 fn a_restored_upgrade_is_resumed_by_its_own_uid_and_freed_of_a_pause() {
@@ -64,34 +64,4 @@ fn pausing_says_what_happens_to_the_clusters() {
             .contains("resumed\n6 pending clusters will start as slots become free.\n")
     );
     assert!(paused_text(&running(), false).contains("not paused"));
-}
-
-#[test]
-fn a_retry_names_what_it_requeues() {
-    let text = retried_text(&stalled(), &["edge-17"]);
-    assert!(text.ends_with("1 cluster will be retried: edge-17.\n"), "{text}");
-    let names: Vec<String> = (0..12).map(|n| format!("c{n}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let paused = Upgrade {
-        paused: true,
-        ..stalled()
-    };
-    let text = retried_text(&paused, &names);
-    assert!(
-        text.contains("12 clusters will be retried: c0,") && text.contains("c9 and 2 more.\n"),
-        "{text}"
-    );
-    assert!(text.contains("kubectl mcu resume spring -n upgrades"));
-}
-
-#[test]
-fn a_retry_that_is_forced_where_nothing_failed_says_that_nothing_is_retried() {
-    let text = retried_text(&running(), &[]);
-    assert!(
-        text.starts_with(
-            "managedclustersupgrade.cluster.open-cluster-management.io/spring annotated, not retried\n"
-        ),
-        "{text}"
-    );
-    assert!(text.contains("so no cluster is retried"), "{text}");
 }

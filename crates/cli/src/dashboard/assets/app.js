@@ -165,7 +165,7 @@ function showSummary() {
 
 function showProgress() {
   if (!upgrade || !fleet.tiles.length) return;
-  const order = ["Complete", "PostAction", "Soaking", "Operators", "Workers", "Partial", "Initialized", "PreAction", "PreActionDegraded", "Failed", "Blocked", "Pending"];
+  const order = ["Complete", "PostAction", "Soaking", "Operators", "Workers", "Partial", "Initialized", "PreAction", "PreActionDegraded", "Failed", "Blocked", "Pending", "Skipped"];
   const bar = byId("progress");
   const shown = order.filter((phase) => fleet.count(phase));
   bar.setAttribute("aria-label", shown.map((phase) => `${number(fleet.count(phase))} ${phase}`).join(", "));
@@ -186,8 +186,12 @@ function showProgress() {
   if (started && completed) facts.push(["Took", duration(completed - started)]);
   else if (started) facts.push(["Started", `${duration(now() - started)} ago`]);
   else if (upgrade.created) facts.push(["Age", duration(now() - Date.parse(upgrade.created) / 1000)]);
-  const { estimate, preflight } = upgrade;
+  const { estimate, maintenance, preflight } = upgrade;
   if (estimate) facts.push(["Expected end", `${until(estimate.p50)}, in 9 of 10 cases ${until(estimate.p90)}`]);
+  if (maintenance) {
+    const opens = maintenance.opens === null ? "" : `, the next opens ${until(maintenance.opens)}`;
+    facts.push(["Waiting for windows", `${number(maintenance.waiting)}${opens}`]);
+  }
   if (preflight) {
     const answers = ["ready", "blocked", "unknown", "unsupported"].map((answer) => `${number(preflight[answer])} ${answer}`);
     facts.push(["Preflight", answers.join(", ")]);

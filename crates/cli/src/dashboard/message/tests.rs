@@ -48,7 +48,10 @@ fn the_page_gets_the_expected_end_in_seconds_and_what_clusters_said() {
     }))
     .unwrap();
     status.preflight = serde_json::from_value(json!({"ready": 4, "blocked": 2, "unknown": 1})).unwrap();
+    status.maintenance =
+        serde_json::from_value(json!({"waiting": 3, "nextOpening": "1970-01-01T00:03:00Z"})).unwrap();
     let told = super::upgrade(&upgrade);
+    assert_eq!(told["maintenance"], json!({"waiting": 3, "opens": 180}));
     assert_eq!(told["estimate"], json!({"p50": 60, "p90": 120, "basis": "Usual"}));
     assert_eq!(
         told["preflight"],

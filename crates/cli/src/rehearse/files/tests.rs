@@ -11,10 +11,11 @@ fn pages() -> Pages {
         })
     };
     let cluster = json!({
-        "metadata": {"name": "c1", "labels": {"env": "prod"}},
+        "metadata": {"name": "c1", "labels": {"env": "prod"},
+            "annotations": {"example.com/time-zone": "Asia/Tokyo", "example.com/other": "s3cr3t"}},
         "spec": {"hubAcceptsClient": true, "managedClusterClientConfigs": [secret]},
         "status": {
-            "clusterClaims": [{"name": "version.openshift.io", "value": "4.14.9"}, {"name": "other", "value": "s3cr3t"}],
+            "clusterClaims": [{"name": "version.openshift.io", "value": "4.14.9"}, {"name": "tz.example.com", "value": "Asia/Tokyo"}, {"name": "other", "value": "s3cr3t"}],
             "conditions": [{"type": "ManagedClusterConditionAvailable", "status": "True"}, {"type": "Other", "message": "s3cr3t"}],
         },
     });
@@ -66,6 +67,10 @@ fn a_saved_directory_has_what_planning_reads_and_no_secret_of_others() {
     let lists = loaded.lists().unwrap();
     let status = lists.clusters[0].status.good().unwrap();
     assert_eq!(status.claim("version.openshift.io"), Some("4.14.9"));
+    // By these its maintenance windows are read.
+    assert_eq!(status.claim("tz.example.com"), Some("Asia/Tokyo"));
+    let annotations = lists.clusters[0].metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations["example.com/time-zone"], "Asia/Tokyo");
     assert_eq!(lists.works[0].metadata.uid.as_deref(), Some("w"));
     assert_eq!(
         loaded.upgrade("team", "spring").unwrap()["metadata"]["annotations"]["cluster.open-cluster-management.io/upgrade-uid"],

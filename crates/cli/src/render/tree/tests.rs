@@ -49,7 +49,11 @@ fn a_picture_says_when_the_upgrade_ends_and_what_clusters_said_before_they_start
     }))
     .unwrap();
     status.preflight = serde_json::from_value(json!({"ready": 4, "blocked": 2, "unknown": 1})).unwrap();
+    let opens = seconds(now() + TimeDelta::minutes(50));
+    status.maintenance = serde_json::from_value(json!({"waiting": 3, "nextOpening": opens})).unwrap();
     let text = picture(&upgrade, &rows().rows, 40);
+    let windows = format!("Windows:   3 clusters waiting; the next opens in 50m ({opens})\n");
+    assert!(text.contains(&windows), "{text}");
     let eta = format!(
         "ETA:       130m ({}), in nine of ten cases at most 3h\n",
         seconds(end)

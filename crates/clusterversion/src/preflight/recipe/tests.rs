@@ -68,6 +68,7 @@ fn what_is_no_answer_is_never_an_offer_and_no_list_of_gates() {
     ] {
         assert!(read_gates(message, None).is_err(), "{message}");
         assert!(read_gates("keys/1", Some(message)).is_err(), "{message}");
+        assert!(read_gate_keys(message).is_err(), "{message}");
     }
 }
 
@@ -84,19 +85,26 @@ fn gates_that_are_acknowledged_do_not_count() {
     assert_eq!(keys(None), ["ack-4.19-a: An API goes.", "ack-4.19-b: Two."]);
     assert_eq!(keys(Some("keys/1\nkey ack-4.19-a")), ["ack-4.19-b: Two."]);
     assert_eq!(keys(Some("keys/1")).len(), 2);
+    let all = read_gate_keys(gates).unwrap();
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), ["ack-4.19-a", "ack-4.19-b"]);
 }
 
 #[test]
-fn a_huge_answer_is_cut() {
-    let risks: Vec<String> = (0..1000)
-        .map(|number| format!("risk T R{number} {}", "x".repeat(2000)))
-        .collect();
-    let message = format!("offer/1\nupdate False a\n{}", risks.join("\n"));
-    let Ok(Offer::Conditional { risks, .. }) = read_offer(&message) else {
+fn a_huge_answer_is_cut_and_no_risk_is_left_out() {
+    let offer = |risks: usize| {
+        let risks: Vec<String> = (0..risks)
+            .map(|number| format!("risk T R{number} {}", "x".repeat(2000)))
+            .collect();
+        read_offer(&format!("offer/1\nupdate False a\n{}", risks.join("\n")))
+    };
+    let Ok(Offer::Conditional { risks, .. }) = offer(MAX_RISKS) else {
         unreachable!()
     };
-    assert_eq!(risks.len(), MAX_RISKS);
     assert!(risks.iter().all(|risk| risk.message.len() == MAX_TEXT));
+    let Err(Missing::Unsupported(text)) = offer(MAX_RISKS + 1) else {
+        unreachable!()
+    };
+    assert!(text.contains("more than 64 risks"), "{text}");
     let Err(Missing::Unsupported(text)) = read_offer(&"x".repeat(100_000)) else {
         unreachable!()
     };

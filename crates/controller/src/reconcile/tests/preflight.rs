@@ -255,6 +255,9 @@ async fn a_misspelled_risk_is_told_on_the_object_until_a_cluster_has_started() {
     assert!(!told(&hub), "no cluster has answered");
     hub.answers("c1", risky());
     hub.settle();
+    assert!(!told(&hub), "c2 may know the name");
+    hub.answers("c2", risky());
+    hub.settle();
     assert!(told(&hub));
     hub.answers("c2", status_of_probe());
     hub.settle();

@@ -50,7 +50,7 @@ fn clusters_with_the_same_reason_and_phase_are_one_group_and_those_that_need_a_h
         state("p", Phase::Partial, Reason::Progressing),
         state("q", Phase::PreAction, Reason::JobRunning),
     ];
-    let (groups, left_out) = groups(&clusters, NAMES);
+    let (groups, left_out) = groups(&clusters, &[], NAMES);
     assert_eq!(
         listed(&groups),
         [
@@ -90,9 +90,29 @@ fn at_most_twenty_groups_are_listed_and_the_rest_is_counted() {
         .enumerate()
         .map(|(number, reason)| state(&format!("c{number:02}"), Phase::Blocked, reason))
         .collect();
-    let (groups, left_out) = groups(&clusters, NAMES);
+    let (groups, left_out) = groups(&clusters, &[], NAMES);
     assert_eq!(
         (groups.len(), groups.len() + left_out),
         (MAX_GROUPS, clusters.len())
     );
+}
+
+#[test]
+fn a_cluster_that_waits_for_its_turn_and_would_refuse_the_update_is_listed_with_what_it_says() {
+    let clusters = [
+        state("a", Phase::Pending, Reason::WaitingForSlot),
+        state("b", Phase::Pending, Reason::WaitingForSlot),
+        state("c", Phase::Partial, Reason::Running),
+    ];
+    let warned = ["b", "c"].map(|cluster| Warned {
+        cluster,
+        reason: Reason::RiskNotAccepted,
+        message: "Leak: it leaks",
+    });
+    let (groups, _) = groups(&clusters, &warned, NAMES);
+    assert_eq!(
+        listed(&groups),
+        [("RiskNotAccepted", 1, "b"), ("WaitingForSlot", 1, "a")]
+    );
+    assert_eq!(groups[0].name.as_deref(), Some("Leak"));
 }

@@ -4,6 +4,7 @@ use rollout::{Fleet, Limit, Phase, Policy, Reason, Stage};
 
 use super::*;
 use crate::report::estimate::Estimated;
+use resolve::retry::CarriedOut;
 use rollout::remedy::Names;
 
 fn input(now: DateTime<Utc>, notes: &[String]) -> StatusInput<'_> {
@@ -18,11 +19,12 @@ fn input(now: DateTime<Utc>, notes: &[String]) -> StatusInput<'_> {
         paused: false,
         restored: None,
         notes,
-        retry: None,
-        observed_retry: None,
+        retries: CarriedOut::default(),
+        retries_after: CarriedOut::default(),
         refused: None,
         skew: None,
         preflight: None,
+        warned: Vec::new(),
         estimated: Estimated::Not,
         now,
     }

@@ -88,6 +88,15 @@ fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
         );
         assert_eq!(api::message::violation(text), None, "{text}");
     }
+    let by_spec = ManagedClustersUpgradeStatus {
+        retries: vec!["a".to_owned()],
+        ..after.clone()
+    };
+    let text = "2 failed clusters will be retried (spec.upgradeStrategy.retry with id a)";
+    assert_eq!(
+        of_status(&after, &by_spec, 2),
+        [(EventReason::Retrying, text.to_owned())]
+    );
 }
 
 fn change(before: Option<Record>, record: impl Into<Record>) -> PhaseChange {

@@ -1,13 +1,15 @@
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use rollout::testing::{at, fleet, policy, record};
-use rollout::{Fleet, Policy, Record};
+use rollout::testing::{at, fleet, policy, record, work};
+use rollout::{Fleet, Policy, Record, Step, StepWork};
 
 use super::*;
+use crate::events::EventReason;
 use crate::report::estimate::Estimated;
 use api::validate::SpecViolation;
 use chrono::{DateTime, Utc};
+use resolve::retry::CarriedOut;
 use rollout::remedy::Names;
 use rollout::{Reason, Stage};
 
@@ -23,11 +25,12 @@ fn input(now: DateTime<Utc>) -> StatusInput<'static> {
         paused: false,
         restored: None,
         notes: &[],
-        retry: None,
-        observed_retry: None,
+        retries: CarriedOut::default(),
+        retries_after: CarriedOut::default(),
         refused: None,
         skew: None,
         preflight: None,
+        warned: Vec::new(),
         estimated: Estimated::Not,
         now,
     }
@@ -60,6 +63,7 @@ fn crowd(number: usize, phase: Phase, reason: Reason, message: &str) -> Fleet {
     });
     Fleet {
         clusters: clusters.collect(),
+        calendars: Vec::new(),
         unreleased: 0,
     }
 }
@@ -188,6 +192,24 @@ fn the_status_stays_below_16_kib_whatever_causes_there_are() {
         let all = i64::try_from(Reason::ALL.len()).unwrap();
         assert_eq!(causes + status.truncated.unwrap().causes, all);
     }
+}
+
+/// As many gates as clusters, each with the longest name that is told.
+#[test]
+fn the_status_stays_below_16_kib_whatever_names_causes_have() {
+    let mut fleet = crowd(40, Phase::Failed, Reason::AdminAckRequired, "");
+    let mut names = Vec::new();
+    for (number, cluster) in fleet.clusters.iter_mut().enumerate() {
+        names.push(format!("{number:02}{}", "k".repeat(126)));
+        let record = cluster.record.as_mut().map(Arc::make_mut).unwrap();
+        record.message = Arc::from(format!("{}: {}", names[number], "\"\\".repeat(60)));
+    }
+    let status = made(&input(at(100)), &policy().build(), &fleet);
+    let size = serde_json::to_vec(&status).unwrap().len();
+    assert!(size < 16 * 1024, "{size} bytes");
+    assert!(status.causes.len() >= 5, "{} causes", status.causes.len());
+    let whole = |cause: &api::mcu::CauseGroup| cause.name.as_ref().is_some_and(|name| names.contains(name));
+    assert!(status.causes.iter().all(whole), "a name is never cut");
 }
 
 #[test]
@@ -334,13 +356,57 @@ fn states_tell_the_strongest_truth() {
 }
 
 #[test]
+fn a_canary_whose_post_action_runs_is_not_complete_yet() {
+    let policy = policy().canaries().post_action().build();
+    let checking = fleet()
+        .cluster("a")
+        .canary()
+        .work(Step::PostAction, work(50).running())
+        .record(
+            record(Phase::PostAction)
+                .succeeded(Stage::Platform, 10)
+                .stage(Stage::PostAction, 50),
+        )
+        .cluster("b");
+    let before = made(&input(at(100)), &policy, &checking.clone().build());
+    assert_eq!(
+        (before.state, before.canaries.as_deref()),
+        (Some(UpgradeState::Canary), Some("0/1"))
+    );
+    assert_eq!(
+        before.canary_clusters_summery.map(|canaries| canaries.complete),
+        Some(1)
+    );
+    let after = checking.build();
+    let mut after = after.clusters;
+    after[0].works[Step::PostAction.index()] = StepWork::Ours(Arc::new(work(50).succeeded().into()));
+    let fleet = Fleet {
+        clusters: after,
+        calendars: Vec::new(),
+        unreleased: 0,
+    };
+    let next = made(&input(at(101)), &policy, &fleet);
+    let said = crate::report::notable::of_status(&before, &next, 0);
+    assert_eq!(
+        said.first().map(|(reason, _)| *reason),
+        Some(EventReason::CanariesComplete)
+    );
+}
+
+#[test]
 fn a_retry_is_observed_only_when_it_is_carried_out_and_stays_observed() {
     let failed = record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout);
     let fleet = fleet().cluster("a").record(failed).build();
     let policy = policy().retry("t2").build();
     let input = StatusInput {
-        retry: Some("t2"),
-        observed_retry: Some("t1"),
+        retries: CarriedOut {
+            token: Some("t1".to_owned()),
+            retries: vec!["a".to_owned()],
+        },
+        retries_after: CarriedOut {
+            token: Some("t2".to_owned()),
+            retries: vec!["a".to_owned(), "b".to_owned()],
+        },
         ..input(at(100))
     };
     let status = made(&input, &policy, &fleet);
@@ -349,12 +415,14 @@ fn a_retry_is_observed_only_when_it_is_carried_out_and_stays_observed() {
         Some("t1"),
         "its record is not written yet"
     );
+    assert_eq!(status.retries, ["a"]);
     let requeued = rollout::plan(at(100), &policy, &fleet).clusters[0].record.clone();
     let mut fleet = fleet;
     fleet.clusters[0].record = Some(Arc::clone(&requeued));
     fleet.clusters[0].written = Some(requeued);
     let status = made(&input, &policy, &fleet);
     assert_eq!(status.observed_retry.as_deref(), Some("t2"));
+    assert_eq!(status.retries, ["a", "b"]);
 }
 
 #[test]

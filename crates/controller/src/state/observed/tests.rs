@@ -39,7 +39,7 @@ fn leaving_is_counted_from_the_first_look() {
     let mut entry = upgrade("mine", &[]).entry(&index);
     note(&mut entry, "b", record(Phase::Pending));
     let observation = seen(&entry, Vec::new(), &mut index, at(0));
-    record_observation(&mut entry, &observation);
+    record_observation(&mut entry, &observation, at(0));
     let later = at(0) + TimeDelta::seconds(5);
     let second = seen(&entry, Vec::new(), &mut index, later).fleet;
     assert_eq!(one(&second, "b").selection, Selection::Left(at(0)));
@@ -52,7 +52,7 @@ fn works_where_the_upgrade_neither_selects_nor_has_a_record_are_told_and_nothing
     index.work(&Change::Applied(finished("a", "mine", 5)), at(0));
     let observation = seen(&entry, Vec::new(), &mut index, at(0));
     assert_eq!(names(&observation.fleet), ["b"]);
-    record_observation(&mut entry, &observation);
+    record_observation(&mut entry, &observation, at(0));
     assert!(
         entry
             .notes
@@ -64,7 +64,7 @@ fn works_where_the_upgrade_neither_selects_nor_has_a_record_are_told_and_nothing
     let gone = finished("a", "mine", 6);
     index.work(&Change::Deleted(gone), at(0));
     let observation = seen(&entry, Vec::new(), &mut index, at(0));
-    record_observation(&mut entry, &observation);
+    record_observation(&mut entry, &observation, at(0));
     assert!(entry.notes.is_empty(), "{:?}", entry.notes);
 }
 
@@ -74,7 +74,7 @@ fn an_upgrade_that_is_deleted_cleans_up_where_it_has_been_and_nowhere_else() {
     let mut entry = upgrade("mine", &[]).entry(&index);
     note(&mut entry, "b", record(Phase::Pending));
     let observation = seen(&entry, Vec::new(), &mut index, at(0));
-    record_observation(&mut entry, &observation);
+    record_observation(&mut entry, &observation, at(0));
     for (cluster, version) in [("a", 5), ("b", 6), ("c", 7)] {
         index.work(
             &Change::Applied(work(cluster, Step::PreAction, "mine", version)),

@@ -61,6 +61,11 @@ pub(super) fn managed_cluster() -> Value {
     let columns = [
         ("Hub Accepted", "boolean", ".spec.hubAcceptsClient"),
         (
+            "Managed Cluster URLs",
+            "string",
+            ".spec.managedClusterClientConfigs[*].url",
+        ),
+        (
             "Joined",
             "string",
             ".status.conditions[?(@.type==\"ManagedClusterJoined\")].status",

@@ -1,4 +1,4 @@
-use clusterversion::preflight::{Gate, Missing};
+use clusterversion::preflight::Missing;
 
 use super::*;
 
@@ -13,11 +13,15 @@ fn facts(risk: &str, gate: &str) -> Facts {
         image: String::new(),
         risks: vec![risk],
     });
-    facts.gates = Ok(vec![Gate {
-        key: gate.to_owned(),
-        text: String::new(),
-    }]);
+    facts.gate_keys = Ok([gate.to_owned()].into());
     facts
+}
+
+/// What is known when all clusters have answered.
+fn complete() -> KnownNames {
+    let mut known = KnownNames::default();
+    known.complete(|| true);
+    known
 }
 
 fn told(risk: &str, key: &str) -> Vec<String> {
@@ -26,7 +30,7 @@ fn told(risk: &str, key: &str) -> Vec<String> {
         acks: [key.to_owned()].into(),
         ..PlannedUpdate::default()
     };
-    let mut known = KnownNames::default();
+    let mut known = complete();
     known.add(
         &facts("OVNIPsecConnectivity", "ack-4.19-removals-in-4.20"),
         &PlannedUpdate::default(),
@@ -52,13 +56,43 @@ fn a_misspelled_risk_or_gate_is_told_with_the_nearest_name() {
 }
 
 #[test]
-fn a_risk_that_is_like_no_other_is_told_without_a_name_and_a_key_that_is_may_be_acknowledged_already() {
-    let notes = told("Other", "ack-4.18-something-else");
-    assert_eq!(notes.len(), 1);
-    assert!(
-        notes[0].ends_with("is held back by the risk Other of spec.clusterVersion.acceptRisks"),
-        "{notes:?}"
+fn a_name_that_is_like_no_other_is_told_without_another_one() {
+    assert_eq!(
+        told("Other", "ack-4.18-something-else"),
+        [
+            "No cluster that has answered is held back by the risk Other of spec.clusterVersion.acceptRisks",
+            "No cluster that has answered has the gate ack-4.18-something-else of spec.clusterVersion.adminAcks",
+        ]
     );
+}
+
+#[test]
+fn a_key_of_a_gate_is_known_even_if_it_is_long_and_like_another_one() {
+    let long = format!("ack-4.19-{}-in-4.20", "x".repeat(200));
+    let update = PlannedUpdate {
+        acks: [long.clone(), "ack-4.19-b-in-4.20".to_owned()].into(),
+        ..PlannedUpdate::default()
+    };
+    let mut known = complete();
+    for key in [&*long, "ack-4.19-a-in-4.20", "ack-4.19-b-in-4.20"] {
+        known.add(&facts("", key), &update);
+    }
+    assert_eq!(known.notes(&update), Vec::<String>::new());
+}
+
+#[test]
+fn where_no_cluster_tells_its_gates_no_key_is_taken_for_misspelled() {
+    let update = PlannedUpdate {
+        acks: ["ack-4.19-x-in-4.20".to_owned()].into(),
+        ..PlannedUpdate::default()
+    };
+    let mut known = complete();
+    known.add(&Facts::missing(&Missing::Unsupported(String::new())), &update);
+    assert!(known.notes(&update).is_empty());
+    let mut none = Facts::missing(&Missing::Pending);
+    none.gate_keys = Ok(BTreeSet::new());
+    known.add(&none, &update);
+    assert_eq!(known.notes(&update).len(), 1);
 }
 
 #[test]
@@ -67,7 +101,7 @@ fn nothing_is_misspelled_before_a_cluster_has_answered() {
         accepted_risks: ["Other".to_owned()].into(),
         ..PlannedUpdate::default()
     };
-    let mut known = KnownNames::default();
+    let mut known = complete();
     known.add(&Facts::missing(&Missing::Pending), &PlannedUpdate::default());
     assert_eq!(known.notes(&update), Vec::<String>::new());
 }
@@ -91,7 +125,7 @@ fn a_cluster_that_invents_names_hides_neither_those_of_the_spec_nor_those_of_oth
             ..first
         });
     }
-    let mut known = KnownNames::default();
+    let mut known = complete();
     known.add(&invented, &update);
     known.add(&facts("SlowNodes", "ack-4.19-b-in-4.20"), &update);
     assert!(known.risks.contains("Slow") && known.risks.contains("SlowNodes"));
@@ -107,7 +141,7 @@ fn where_no_cluster_has_risks_no_risk_is_taken_for_misspelled() {
     };
     let mut recommended = facts("", "");
     recommended.offer = Ok(Offer::Recommended { image: String::new() });
-    let mut known = KnownNames::default();
+    let mut known = complete();
     known.add(&recommended, &update);
     assert!(known.notes(&update).is_empty());
 }

@@ -125,3 +125,38 @@ fn a_probe_stays_when_its_cluster_may_not_be_asked_again() {
     let keeps_no_place = Some((true, Reason::PreflightUnsupported));
     assert_eq!(world.reason("a", 400), keeps_no_place);
 }
+
+#[test]
+fn a_cluster_that_nothing_holds_back_is_asked_again_for_its_image_whatever_else_it_says() {
+    let mut world = accepted();
+    let mut status = at_risk();
+    status["resourceStatus"]["manifests"][0]["statusFeedback"]["values"][3]["fieldValue"]["string"] =
+        json!("True");
+    world.answers("a", status, 0);
+    assert_eq!(world.reason("a", 1), Some((true, Reason::Failing)));
+    let asked = world.preflights.request("a", true, at(1));
+    assert_eq!(asked, WorkRequest::Image("quay.io/r@sha256:a".into()));
+    assert!(!world.preflights.has_stale_image("a", at(299)));
+    assert!(world.preflights.has_stale_image("a", at(300)));
+    assert_eq!(
+        world.preflights.request("a", true, at(300)),
+        WorkRequest::AsPlanned
+    );
+}
+
+#[test]
+fn a_long_timeout_does_not_keep_the_place_of_a_cluster_that_does_not_answer_again() {
+    let mut world = accepted();
+    let mut question = Question::clone(world.questions.preflight.as_ref().unwrap());
+    question.timeout = TimeDelta::hours(24);
+    world.questions.preflight = Some(Arc::new(question));
+    world.tells_at("p1", 0);
+    world.plan.ask_again = vec![Arc::from("a")];
+    assert_eq!(world.due(400), ["delete a p1"]);
+    world.index.remove_probe("a", "p1");
+    world.ended("a", ProbeResult::Done, 401);
+    world.due(401);
+    assert_eq!(world.says("a", 400 + 599), Preflight::Stale);
+    assert_ne!(world.says("a", 400 + 600), Preflight::Stale);
+    assert_eq!(world.wake(500), Some(at(1000)));
+}

@@ -1,5 +1,7 @@
 //! Clusters that somebody else asks.
 
+use rollout::{Rival, RivalHold};
+
 use super::*;
 
 #[test]
@@ -23,4 +25,103 @@ fn who_waits_for_another_upgrade_is_known_until_its_probe_is_gone() {
     world.index.remove_probe("c1", "c1-probe-u2");
     assert_eq!(world.due(1), ["create c1"]);
     assert!(!world.preflights.waits_for_another());
+}
+
+#[test]
+fn a_cluster_that_cannot_be_asked_is_ready_if_the_author_ignores_that() {
+    let mut world = world(&["c1"]);
+    world.asker.agents_can_read = false;
+    world.refresh(0);
+    assert_eq!(world.reason("c1", 0), Some((true, Reason::PreflightUnsupported)));
+    let ignoring = Question {
+        update: PlannedUpdate {
+            ignore: BTreeSet::from(["FailedToCompletePrecheck".to_owned()]),
+            ..question().update.clone()
+        },
+        ..Question::clone(&question())
+    };
+    world.questions.preflight = Some(Arc::new(ignoring));
+    world.refresh(1);
+    assert_eq!(world.says("c1", 1), Preflight::Ready);
+}
+
+#[test]
+fn a_cluster_that_another_upgrade_has_is_asked_when_that_one_is_done() {
+    let mut world = world(&["c1", "c2"]);
+    assert_eq!(world.due(0), ["create c1", "create c2"]);
+    let mut world = world_with_rival(RivalHold::Active);
+    assert_eq!(world.due(0), ["create c2"]);
+    // A probe that is there has the name that the other upgrade may need.
+    world.deliver("c1", UPGRADE, "h1", Some(status_of_probe()));
+    assert_eq!(world.due(60), ["delete c1 c1-probe-u1"]);
+    let mut world = world_with_rival(RivalHold::Yielding);
+    assert_eq!(world.due(0), ["create c1", "create c2"]);
+}
+
+fn world_with_rival(hold: RivalHold) -> World {
+    let mut world = world(&["c1", "c2"]);
+    world.fleet.clusters[0].rival = Some(Rival {
+        upgrade: Arc::from("ns/u2"),
+        hold,
+    });
+    world
+}
+
+#[test]
+fn a_cluster_whose_earlier_probe_is_not_let_go_is_blocked_after_the_timeout() {
+    let mut world = world(&["c1"]);
+    world.deliver("c1", UPGRADE, "h0", None);
+    assert_eq!(world.due(0), ["delete c1 c1-probe-u1"]);
+    world.ended("c1", ProbeResult::Done, 1);
+    let mut ending = probe("c1", UPGRADE, "h0", 9);
+    ending.metadata.deletion_timestamp = Some(api::time::from_chrono(at(0)));
+    world.index.work(&Change::Applied(ending), at(1));
+    assert!(world.due(1).is_empty(), "its agent has not let go of it");
+    assert_eq!(world.reason("c1", 600), Some((false, Reason::PreflightPending)));
+    assert!(world.message("c1", 600).contains("has not let go"));
+    assert_eq!(world.wake(2), Some(at(601)));
+    assert_eq!(world.reason("c1", 601), Some((true, Reason::PreflightUnknown)));
+}
+
+#[test]
+fn the_channel_of_a_cluster_that_is_newer_than_the_target_is_not_set() {
+    for (allowed, sets_channel, version, is_asked) in [
+        (false, true, "4.21.3", false),
+        (false, true, "4.20.4", true),
+        (false, true, "", true),
+        (true, true, "4.21.3", true),
+        (false, false, "4.21.3", true),
+    ] {
+        let mut world = world(&["c1"]);
+        let counts_after = TimeDelta::minutes(if sets_channel { 2 } else { 0 });
+        world.questions.preflight = Some(Arc::new(Question {
+            counts_after,
+            ..Question::clone(&question())
+        }));
+        world.policy.target = Arc::from("4.20.4");
+        world.policy.allow_downgrade = allowed;
+        world.cluster(0).newest_version = Arc::from(version);
+        let due = world.due(0);
+        assert_eq!(!due.is_empty(), is_asked, "{version:?} {due:?}");
+    }
+}
+
+#[test]
+fn who_looks_once_takes_clusters_for_having_answered_when_they_were_asked() {
+    let mut world = world(&["a"]);
+    world.questions.preflight = Some(Arc::new(Question {
+        counts_after: TimeDelta::minutes(2),
+        ..Question::clone(&question())
+    }));
+    let mut object = answered(probe("a", UPGRADE, "h1", 2), status_of_probe(), 2);
+    object.metadata.creation_timestamp = Some(api::time::from_chrono(at(0)));
+    world.index.work(&Change::Applied(object), at(0));
+    world.refresh(500);
+    assert_eq!(world.reason("a", 500), Some((false, Reason::PreflightPending)));
+    world.preflights = Preflights::at_a_glance();
+    world.refresh(500);
+    assert_eq!(world.says("a", 500), Preflight::Ready);
+    world.preflights = Preflights::at_a_glance();
+    world.refresh(60);
+    assert_eq!(world.reason("a", 60), Some((false, Reason::PreflightPending)));
 }

@@ -141,3 +141,21 @@ fn a_cluster_whose_agent_is_not_known_is_not_asked_and_says_so() {
     assert_eq!(world.due(0), Vec::<String>::new());
     assert_eq!(world.pools(500).0, Some(Reason::PreflightUnsupported));
 }
+
+#[test]
+fn a_cluster_that_can_never_tell_its_pools_does_not_start() {
+    let mut world = waiting(Phase::Pending);
+    let bars = |world: &World| world.preflights.cannot_tell_pools("a", &world.index);
+    world.refresh(0);
+    assert_eq!(bars(&world), None);
+    world.asker.agents_can_read = false;
+    world.refresh(0);
+    let Some(Eligibility::Blocked { reason, message }) = bars(&world) else {
+        panic!()
+    };
+    assert_eq!(reason, Reason::PreflightUnsupported);
+    assert!(message.len() <= 256, "it fits into a row: {message}");
+    world.questions.workers = None;
+    world.refresh(0);
+    assert_eq!(bars(&world), None);
+}

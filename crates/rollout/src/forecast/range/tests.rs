@@ -1,7 +1,11 @@
+use std::sync::Arc;
+
+use api::maintenance::Zone;
 use proptest::prelude::*;
 
 use super::*;
 use crate::forecast::{Durations, Options, Samples, forecast};
+use crate::maintenance::{Calendar, Window};
 use crate::model::{Outcome, Reason, StallReason};
 use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
 
@@ -48,6 +52,21 @@ fn updating(fleet: FleetBuilder, name: &str, ago: i64) -> FleetBuilder {
         .cluster(name)
         .record(record(Phase::Partial).stage(Stage::Platform, -60 * ago))
         .work(Step::Platform, work(-60 * ago).running())
+}
+
+#[test]
+fn draws_give_worker_pools_their_own_time_after_that_of_the_update() {
+    let policy = policy().timeouts(10_800, 3600).worker_pools(21_600).build();
+    let updated = record(Phase::Workers).stage(Stage::Platform, -14_400);
+    let fleet = fleet()
+        .cluster("a")
+        .record(updated)
+        .work(Step::Platform, work(-14_400).succeeded())
+        .build();
+    let mut five_hours = durations(0.0, 1);
+    five_hours.steps[Step::Platform.index()] = Samples::around(TimeDelta::hours(5), 0.0);
+    let (played, _, range) = both(&policy, &fleet, &five_hours, 4);
+    assert_eq!((played.end, range.p50), (at(3600), at(3600)));
 }
 
 #[test]
@@ -181,6 +200,27 @@ fn build(kinds: &[(Kind, bool)], soak: bool) -> Fleet {
     fleet.build()
 }
 
+fn without_actions() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        6 => Just(Kind::Fresh),
+        1 => Just(Kind::Done),
+        1 => Just(Kind::Failed),
+        3 => (0..170_i64).prop_map(Kind::Updating),
+    ]
+}
+
+/// Four hours each night, in four zones and with more or less that must remain.
+fn nights(index: i64) -> Calendar {
+    let zone = ["UTC", "Asia/Tokyo", "America/New_York", "Australia/Lord_Howe"];
+    let window = Window {
+        name: Arc::from("nights"),
+        schedule: "0 1 * * *".parse().unwrap(),
+        duration: TimeDelta::hours(4),
+    };
+    let zone = Zone::named(zone[usize::try_from(index).unwrap()]).unwrap();
+    Calendar::new(zone, vec![Arc::new(window)], &[], TimeDelta::hours(index))
+}
+
 fn policies() -> impl Strategy<Value = (PolicyBuilder, bool)> {
     (1..6_u32, prop::option::of(0..4_u32), any::<(bool, bool)>()).prop_map(
         |(slots, failures, (canaries, soak))| {
@@ -248,5 +288,23 @@ proptest! {
             let apart = (planned - forecast).abs();
             prop_assert!(apart * 100 <= (played.end - at(0)) + TimeDelta::seconds(100), "{planned} {forecast}");
         }
+    }
+
+    #[test]
+    fn a_draw_with_maintenance_windows_ends_as_its_forecast_does(
+        kinds in prop::collection::vec((without_actions(), prop::option::of(0..4_u8)), 0..16),
+        slots in 1..6_u32,
+        seed in any::<u64>(),
+    ) {
+        let policy = policy().operators().max_concurrency(slots).build();
+        let without = kinds.iter().map(|(kind, _)| (*kind, false)).collect::<Vec<_>>();
+        let mut fleet = build(&without, false);
+        fleet.calendars = (0..4).map(nights).collect();
+        for (cluster, (_, window)) in fleet.clusters.iter_mut().zip(&kinds) {
+            cluster.calendar = window.map(usize::from);
+        }
+        let (played, _, range) = both(&policy, &fleet, &durations(0.0, seed), 1);
+        let apart = (range.p50 - played.end).abs();
+        prop_assert!(apart * 100 <= (played.end - at(0)) + TimeDelta::seconds(100), "{} {}", range.p50, played.end);
     }
 }

@@ -1,8 +1,9 @@
-//! What clusters answer when they are asked, and whether it counts.
+//! When clusters may start, what they answer when they are asked, and whether it counts.
 
 use chrono::TimeDelta;
 
 use super::{FleetBuilder, PolicyBuilder, RecordBuilder, at};
+use crate::maintenance::Calendar;
 use crate::model::{Preflight, Reason, WorkerPools};
 
 impl PolicyBuilder {
@@ -20,6 +21,23 @@ impl PolicyBuilder {
 }
 
 impl FleetBuilder {
+    /// The cluster may start only when this calendar is open.
+    pub fn calendar(mut self, calendar: Calendar) -> Self {
+        let position = self.calendars.len();
+        self.calendars.push(calendar);
+        self.last(|cluster| cluster.calendar = Some(position))
+    }
+
+    /// The spec skips the cluster for this reason.
+    pub fn skipped(self, reason: &str) -> Self {
+        self.last(|cluster| cluster.skipped = Some(reason.into()))
+    }
+
+    /// The cluster must be asked by an image that it told long ago.
+    pub fn stale_image(self) -> Self {
+        self.last(|cluster| cluster.has_stale_image = true)
+    }
+
     /// What the cluster says to the update.
     pub fn preflight(self, preflight: Preflight) -> Self {
         self.last(|cluster| cluster.preflight = preflight)

@@ -1,5 +1,8 @@
+use serde_json::{Value, json};
+
 use super::*;
-use crate::oracle::facts::Created;
+use crate::oracle::facts::{Created, Generation};
+use crate::oracle::limits::{Limits, OPERATORS_TIMEOUT};
 use crate::oracle::row::Step as RowStep;
 
 /// When the work was sent, to which a clock that was an hour ahead gave its start.
@@ -78,7 +81,7 @@ fn an_edit_that_does_not_concern_a_work_begins_no_clock_although_its_row_has_ano
 
 #[test]
 fn a_start_in_the_future_that_was_recorded_as_now_counts_as_it_was_recorded() {
-    let counts = |started: &str| ahead(None).recorded_start("u", "c1", &row("r1", started));
+    let counts = |started: &str| ahead(None).recorded_start("u", "c1", Step::Platform, &row("r1", started));
     assert_eq!(counts(FOUND), Some(Duration::from_millis(523_840)));
     assert_eq!(counts(NAMED), Some(Duration::from_millis(3_928_192)));
     assert_eq!(counts("2026-01-01T00:03:00Z"), None, "there was no work");
@@ -86,7 +89,10 @@ fn a_start_in_the_future_that_was_recorded_as_now_counts_as_it_was_recorded() {
     assert_eq!(counts(soon), None, "that is recorded as it is");
     let mut facts = ahead(None);
     facts.tolerance = Duration::from_secs(1);
-    assert_eq!(facts.recorded_start("u", "c1", &row("r1", FOUND)), None);
+    assert_eq!(
+        facts.recorded_start("u", "c1", Step::Platform, &row("r1", FOUND)),
+        None
+    );
 }
 
 #[test]
@@ -139,4 +145,108 @@ fn a_row_may_tell_of_a_creation_that_came_late_by_a_start_just_before_it() {
     assert!(may_tell("2026-01-01T00:05:54.283Z"));
     assert!(!may_tell("2026-01-01T00:06:30Z"));
     assert!(!may_tell("2026-01-01T00:04:00Z"));
+}
+
+/// A cluster in a step that began ten seconds before, in a spec with other limits for each.
+fn in_step(step: Step, phase: &str, limits: Limits) -> Facts {
+    let began = NOW.saturating_sub(Duration::from_secs(10));
+    let row = Row {
+        phase: phase.to_owned(),
+        ..row("r1", FOUND)
+    };
+    let key = key("u", "c1", step, &row);
+    let work = Running {
+        name: step.work_name("c1"),
+        goes_on: true,
+        ..ahead(None).works["w"].clone()
+    };
+    let spec = Generation {
+        limits,
+        ..Generation::default()
+    };
+    let mut facts = Facts {
+        now: NOW,
+        ..Facts::default()
+    };
+    facts.cluster("c1").is_there = true;
+    facts.works.insert("w".to_owned(), work);
+    facts.began.insert(key.clone(), began);
+    facts.created.insert(key, Created::default());
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.generations.push(spec);
+    upgrade
+        .records
+        .entry("c1".to_owned())
+        .or_default()
+        .before
+        .push(row);
+    facts
+}
+
+#[test]
+fn each_step_has_the_time_limit_that_the_spec_gives_it() {
+    let spec = |strategy: Value| Limits::of(&json!({"upgradeStrategy": strategy}));
+    let all = spec(json!({
+        "clusterUpgradeTimeout": "100s", "operatorsUpgradeTimeout": "200s", "actionTimeout": "300s",
+    }));
+    let steps = [
+        (Step::PreAction, "PreAction", 300),
+        (Step::Platform, "Partial", 100),
+        (Step::Operators, "Operators", 200),
+        (Step::PostAction, "PostAction", 300),
+    ];
+    for (step, phase, seconds) in steps {
+        let facts = in_step(step, phase, all);
+        let due = facts.due("u", &facts.upgrades["u"], "c1");
+        let began = NOW.saturating_sub(Duration::from_secs(10));
+        assert_eq!(due, Some(began + Duration::from_secs(seconds)), "{phase}");
+    }
+    let few = spec(json!({"clusterUpgradeTimeout": "100s"}));
+    assert_eq!(few.of_step(Step::PreAction), Duration::from_secs(100));
+    assert_eq!(few.of_step(Step::Operators), OPERATORS_TIMEOUT);
+}
+
+#[test]
+fn a_step_that_fails_before_its_time_violates_the_rule() {
+    let limits = Limits {
+        update: Duration::from_secs(100),
+        operators: Duration::from_secs(5),
+        action: Duration::from_secs(200),
+    };
+    for (step, name, reason, is_too_early) in [
+        (Step::PreAction, "PreAction", "PreActionTimeout", true),
+        (Step::Operators, "Operators", "OperatorsUpgradeTimeout", false),
+        (Step::PostAction, "PostAction", "PostActionTimeout", true),
+    ] {
+        let mut facts = in_step(step, name, limits);
+        let mut failed = row("r1", "2026-01-01T00:09:50Z");
+        failed.reason = reason.to_owned();
+        failed.steps[0].name = name.to_owned();
+        facts.deadline("u", "c1", &failed);
+        assert_eq!(!facts.violations.is_empty(), is_too_early, "{reason}");
+    }
+}
+
+#[test]
+fn a_post_action_that_goes_on_long_after_its_time_violates_the_rule_once_nothing_disturbs() {
+    let is_late = |seconds: u64, disturbed: Duration| {
+        let limits = Limits {
+            action: Duration::from_secs(20),
+            ..Limits::default()
+        };
+        let mut facts = in_step(Step::PostAction, "PostAction", limits);
+        facts.now = NOW + Duration::from_secs(seconds);
+        facts.disturbed = disturbed;
+        facts.overdue();
+        assert_eq!(
+            facts.checked.contains_key(&Rule::Deadline),
+            seconds > 10,
+            "{seconds}"
+        );
+        !facts.violations.is_empty()
+    };
+    assert!(!is_late(5, Duration::ZERO));
+    assert!(!is_late(100, Duration::ZERO));
+    assert!(is_late(140, Duration::ZERO));
+    assert!(!is_late(140, NOW + Duration::from_mins(1)));
 }

@@ -104,3 +104,39 @@ fn a_post_action_that_the_hub_rejects_blocks_nobody() {
         assert!(!was_blocked(&facts, "r1"), "{code}");
     }
 }
+
+#[test]
+fn a_change_or_deletion_of_a_report_names_the_object_that_it_meets() {
+    let is_right = |verb: &str, body: Value, met: Option<&str>| {
+        let sender = Sender {
+            role: Role::Controller,
+            identity: Arc::from("r0-1"),
+            at: SECOND,
+        };
+        let body = body.to_string();
+        let sent = Sent {
+            verb,
+            path: "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/managedclustersupgradereports/spring-report-1",
+            body: body.as_bytes(),
+            code: 200,
+            met,
+            is_further_page: false,
+        };
+        let mut facts = Facts::default();
+        facts.request(&sender, &sent);
+        assert_eq!(facts.checked[&Rule::Target], 1);
+        facts.violations.is_empty()
+    };
+    let row = || json!({"metadata": {"uid": "one"}, "rows": []});
+    assert!(is_right("PATCH", row(), Some("one")));
+    assert!(!is_right("PATCH", row(), Some("another")));
+    assert!(!is_right(
+        "PATCH",
+        json!({"metadata": {}, "rows": []}),
+        Some("one")
+    ));
+    let deletion = || json!({"preconditions": {"uid": "one", "resourceVersion": "7"}});
+    assert!(is_right("DELETE", deletion(), Some("one")));
+    assert!(!is_right("DELETE", deletion(), Some("another")));
+    assert!(!is_right("DELETE", json!({}), Some("one")));
+}

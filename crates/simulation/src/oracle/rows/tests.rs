@@ -214,6 +214,22 @@ fn takes_slot(change: impl FnOnce(&mut Facts)) -> bool {
     facts.upgrades["u"].flights.contains_key("c1")
 }
 
+#[test]
+fn a_row_takes_no_slot_that_follows_from_what_somebody_else_wrote() {
+    let takes = |is_edited: bool| {
+        let mut upgrade = Upgrade::default();
+        let record = Record {
+            is_edited,
+            ..Record::default()
+        };
+        upgrade.records.insert("c1".to_owned(), record);
+        upgrade.note_row("c1", &row("PreAction", "r1"), Some(NOW), true, NOW);
+        upgrade.flights.contains_key("c1")
+    };
+    assert!(takes(false));
+    assert!(!takes(true));
+}
+
 fn work(facts: &mut Facts) -> &mut Running {
     facts.works.get_mut("w").unwrap()
 }
@@ -335,4 +351,37 @@ fn what_somebody_wrote_into_a_record_counts_until_its_next_attempt() {
     );
     assert!(!is_edited(true, false, "Failed", ("Partial", "r2")));
     assert!(!is_edited(true, false, "Partial", ("Pending", "r2")));
+}
+
+/// Whoever leads by then finds no end, and follows the work again.
+#[test]
+fn a_late_row_that_tells_of_an_end_which_no_work_shows_any_more_may_be_followed_by_another_beginning() {
+    let is_unheard = |goes_on: bool, outcome: &str| {
+        let work = Running {
+            name: WorkStep::Platform.work_name("c1"),
+            owner: "u".to_owned(),
+            cluster: "c1".to_owned(),
+            revision: "r1".to_owned(),
+            started: "2026-01-01T00:04:07Z".to_owned(),
+            goes_on,
+            ..Running::default()
+        };
+        let step = Step {
+            name: "Platform".to_owned(),
+            started: work.started.clone(),
+            outcome: outcome.to_owned(),
+            ..Step::default()
+        };
+        let mut facts = Facts::default();
+        facts.upgrades.entry("u".to_owned()).or_default();
+        facts.works.insert("w".to_owned(), work);
+        let late = Row {
+            steps: vec![step],
+            ..row("Complete", "r1")
+        };
+        facts.is_unheard_row("u", "c1", &late)
+    };
+    assert!(is_unheard(true, "Succeeded"));
+    assert!(!is_unheard(false, "Succeeded"), "the work shows it");
+    assert!(!is_unheard(true, ""), "the row tells of no end");
 }

@@ -1,6 +1,6 @@
 //! What works report, and which of them hold slots.
 
-use api::names::Step;
+use api::names::{ANNOTATION_SOAK_STARTED_AT, Step};
 use hub_sim::{Change, ChangeKind};
 
 use super::Work;
@@ -32,6 +32,9 @@ impl Facts {
             self.works.remove(&uid);
             return;
         }
+        if let Some(before) = change.before.as_ref().filter(|_| self.by_controller()) {
+            self.note_soak(&Work::of(before), work);
+        }
         // An action runs once, whatever somebody writes into its status afterwards.
         let known = self.works.get(&uid);
         let is_over = work.step == Some(Step::PreAction) && known.is_some_and(|known| !known.goes_on);
@@ -59,6 +62,32 @@ impl Facts {
         let upgrade = self.upgrades.get_mut(&work.uid).filter(|_| is_taken_back);
         if let Some(upgrade) = upgrade.filter(|upgrade| upgrade.finished.contains_key(&work.cluster)) {
             upgrade.taken_back.insert(work.cluster.clone(), self.now);
+        }
+    }
+
+    /// The controller notes on a work that the soak of its cluster has begun. If agents had reported the end of the last step that
+    /// holds a slot, and the storage of the hub has gone back to a time before that, whoever reads this note finds that end by it.
+    pub(super) fn note_soak(&mut self, before: &Work, work: &Work) {
+        let began = |work: &Work| {
+            let notes = work.notes();
+            notes
+                .and_then(|notes| notes.get(ANNOTATION_SOAK_STARTED_AT))
+                .cloned()
+        };
+        if began(work).is_none() || began(work) == began(before) {
+            return;
+        }
+        let Some(upgrade) = self.upgrades.get(&work.uid) else {
+            return;
+        };
+        let last = if upgrade.wants_operators(self.sent()) {
+            Step::Operators
+        } else {
+            Step::Platform
+        };
+        let end = upgrade.end(&work.cluster, last, &work.revision);
+        if end.is_some_and(|end| end.retry == work.retry) {
+            self.finish(work);
         }
     }
 }

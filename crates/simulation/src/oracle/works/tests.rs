@@ -1,3 +1,6 @@
+use api::names::ANNOTATION_SOAK_STARTED_AT;
+use serde_json::json;
+
 use super::*;
 use crate::oracle::facts::{After, Generation, Running, Upgrade};
 use crate::oracle::memory::Told;
@@ -447,4 +450,43 @@ fn a_cluster_whose_finished_work_somebody_deleted_may_go_on_with_the_attempt_of_
     let upgrade = &facts.upgrades["u"];
     assert!(upgrade.is_doubtful("c1", "r2", ""));
     assert!(!upgrade.is_doubtful("c1", "r1", ""));
+}
+
+/// The storage of the hub has gone back to a time before agents reported the end of the update, of which the note tells.
+#[test]
+fn the_note_of_a_soak_gives_the_slot_back_if_agents_had_reported_the_end() {
+    let noted = |began: &str| Work {
+        value: Arc::new(json!({"metadata": {"annotations": {ANNOTATION_SOAK_STARTED_AT: began}}})),
+        ..work(Step::Platform, "r2")
+    };
+    let holds_slot = |is_reported: bool, retry: &str, operators: bool, before: &Work| {
+        let mut facts = under_way(Step::Platform);
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.generations = vec![Generation {
+            after: After {
+                operators,
+                action: false,
+            },
+            ..Generation::default()
+        }];
+        if is_reported {
+            let end = End {
+                retry: retry.to_owned(),
+                ..End::default()
+            };
+            let step = ("c1".to_owned(), Step::Platform, "r2".to_owned());
+            upgrade.ends.insert(step, end);
+        }
+        facts.note_soak(before, &noted("now"));
+        facts.upgrades["u"].flights.contains_key("c1")
+    };
+    let none = work(Step::Platform, "r2");
+    assert!(!holds_slot(true, "", false, &none));
+    assert!(holds_slot(false, "", false, &none), "nobody has reported an end");
+    assert!(
+        holds_slot(true, "again", false, &none),
+        "that was another attempt"
+    );
+    assert!(holds_slot(true, "", true, &none), "its operators go on");
+    assert!(holds_slot(true, "", false, &noted("now")), "it was there before");
 }

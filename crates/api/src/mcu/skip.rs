@@ -1,0 +1,28 @@
+//! Clusters that an upgrade leaves out.
+
+// kubectl explain shows these comments; backticks would only clutter them.
+#![allow(clippy::doc_markdown)]
+
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+/// A cluster that is not upgraded although it is selected.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SkipRequest {
+    /// Name of the ManagedCluster.
+    #[schemars(
+        length(max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
+    pub cluster: String,
+    /// Why it is skipped. It is shown as the message of the cluster.
+    #[schemars(length(min = 1, max = 200))]
+    pub reason: String,
+    /// True: the other clusters may start without this canary. A canary without it is not skipped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acknowledge_canary: bool,
+}
+
+/// Most clusters that a spec may skip.
+pub const MAX_SKIPPED: usize = 500;

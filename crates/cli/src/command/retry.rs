@@ -1,0 +1,168 @@
+//! `retry`: all clusters that failed, by the annotation, or chosen ones, by an entry of the spec.
+
+use std::fmt::Write as _;
+
+use api::mcu::MAX_RETRIES;
+use api::message::count;
+use api::time::to_rfc3339;
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::change::{retry_patch, retry_token};
+use crate::args::{Common, RetryArgs};
+use crate::edit;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::render::objects;
+use crate::rows::Rows;
+use crate::screen::Screen;
+use crate::table::one_line;
+use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
+
+/// Maximum number of cluster names that an answer lists.
+const MAX_NAMES: usize = 10;
+
+pub(super) async fn run(common: &Common, args: &RetryArgs, screen: Screen) -> Result<Exit, Failure> {
+    let hub = Hub::connect(common).await?;
+    let upgrade = hub.upgrade(&args.name).await?;
+    let rows = hub.rows(&upgrade).await?;
+    let clusters = concerned(&rows, args)?;
+    if clusters.is_empty() && !args.force {
+        let which = if args.reasons.is_empty() {
+            String::new()
+        } else {
+            format!(" for the reason {}", args.reasons.join(" or "))
+        };
+        return Err(Failure::Other(format!(
+            "nothing to retry: no cluster of {}/{} is Failed or PreActionDegraded{which}; add --force to ask for the retry anyway",
+            hub.namespace(),
+            args.name
+        )));
+    }
+    if args.dry_run {
+        screen.print(&told(&upgrade, &clusters, "retried (dry run)"));
+        return Ok(Exit::Done);
+    }
+    let now = Utc::now();
+    let after = if args.clusters.is_empty() && args.reasons.is_empty() {
+        let token = retry_token(&upgrade.retry, &to_rfc3339(now));
+        hub.patch(&args.name, &retry_patch(&token)).await?
+    } else {
+        let list = with_request(&upgrade, args, now)?;
+        edit::carry_out(&hub, &upgrade, &json!({"upgradeStrategy": {"retry": list}})).await?
+    };
+    let done = if clusters.is_empty() {
+        "asked for a retry, and nothing is retried"
+    } else {
+        "retried"
+    };
+    let text = objects::upgrade(common.output, &after).unwrap_or_else(|| told(&upgrade, &clusters, done));
+    screen.print(&text);
+    Ok(Exit::Done)
+}
+
+/// The clusters that failed and are chosen.
+///
+/// # Errors
+/// One that is named is not of the upgrade, or has not failed.
+fn concerned<'a>(rows: &'a Rows, args: &RetryArgs) -> Result<Vec<&'a str>, Failure> {
+    let retryable = rows.retryable();
+    for name in args.clusters.iter().filter(|_| !args.force) {
+        let row = rows.named(name, &args.name)?;
+        if !retryable.contains(&name.as_str()) {
+            return Err(Failure::Other(format!(
+                "{name} is {}; only clusters that are Failed or PreActionDegraded are retried",
+                row.phase
+            )));
+        }
+    }
+    let has_reason = |name: &str| {
+        rows.of(name)
+            .is_some_and(|row| args.reasons.contains(&row.reason))
+    };
+    let is_chosen = |name: &&str| {
+        (args.clusters.is_empty() || args.clusters.iter().any(|cluster| cluster == name))
+            && (args.reasons.is_empty() || has_reason(name))
+    };
+    Ok(retryable.into_iter().filter(is_chosen).collect())
+}
+
+/// The list of the spec with one more entry. Entries that were carried out go when there is no room.
+///
+/// # Errors
+/// There is no room.
+fn with_request(upgrade: &Upgrade, args: &RetryArgs, now: DateTime<Utc>) -> Result<Vec<Value>, Failure> {
+    let known = upgrade.object.pointer("/spec/upgradeStrategy/retry");
+    let mut list: Vec<Value> = known.and_then(Value::as_array).cloned().unwrap_or_default();
+    let carried_out = upgrade.status.as_ref().map_or(&[][..], |status| &status.retries);
+    let id_of = |entry: &Value| entry["id"].as_str().unwrap_or_default().to_owned();
+    let mut ids: Vec<String> = list.iter().map(id_of).collect();
+    ids.extend_from_slice(carried_out);
+    if list.len() >= MAX_RETRIES {
+        list.retain(|entry| !carried_out.contains(&id_of(entry)));
+    }
+    if list.len() >= MAX_RETRIES {
+        return Err(Failure::Other(format!(
+            "spec.upgradeStrategy.retry has {MAX_RETRIES} entries that the controller has not carried out yet; kubectl mcu check tells whether it runs"
+        )));
+    }
+    let mut entry = json!({"id": free_id(&ids, now)});
+    if !args.clusters.is_empty() {
+        entry["clusters"] = json!(distinct(&args.clusters));
+    }
+    if !args.reasons.is_empty() {
+        entry["reasons"] = json!(distinct(&args.reasons));
+    }
+    list.push(entry);
+    Ok(list)
+}
+
+fn distinct(words: &[String]) -> Vec<&String> {
+    let mut words: Vec<&String> = words.iter().collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+/// A name for a retry: the time, and a number if there is such a retry.
+fn free_id(ids: &[String], now: DateTime<Utc>) -> String {
+    let time = now.format("%Y-%m-%dT%H-%M-%SZ").to_string();
+    let numbered = (2..).map(|number| format!("{time}-{number}"));
+    let mut names = std::iter::once(time.clone()).chain(numbered);
+    names.find(|name| !ids.contains(name)).unwrap_or(time)
+}
+
+fn told(upgrade: &Upgrade, clusters: &[&str], done: &str) -> String {
+    let mut text = format!("{TYPE_AND_GROUP}/{} {done}\n", upgrade.name);
+    if clusters.is_empty() {
+        text.push_str(
+            "No such cluster is Failed or PreActionDegraded. Clusters that fail later need another retry.\n",
+        );
+    } else {
+        let names = clusters.iter().take(MAX_NAMES).map(|name| one_line(name));
+        let shown = names.collect::<Vec<_>>().join(", ");
+        let more = clusters.len().saturating_sub(MAX_NAMES);
+        let rest = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            text,
+            "{} will be retried: {shown}{rest}.",
+            count(clusters.len(), "cluster")
+        );
+    }
+    if upgrade.paused {
+        let _ = writeln!(
+            text,
+            "The upgrade is paused. These clusters start after you run kubectl mcu resume {} -n {}",
+            upgrade.name, upgrade.namespace
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Rules about maintenance windows (`docs/design/rules.md#maintenance-windows`).
+
+use super::operations::{follows_pre_action, is_start};
+use super::{Case, Checker, ViolationKind};
+use crate::maintenance::{Calendar, Opening};
+use crate::model::Reason;
+
+impl Checker<'_> {
+    /// Nothing starts outside of a window, and the plan wakes up when one opens for a cluster that waits for it.
+    pub(super) fn check_windows(&mut self, cases: &[Case<'_>], calendars: &[Calendar]) {
+        let openings: Vec<Opening> = calendars.iter().map(|calendar| calendar.at(self.now)).collect();
+        for case in cases {
+            let (Some(state), Some(position)) = (case.state, case.cluster.calendar) else {
+                continue;
+            };
+            let Some(opening) = openings.get(position) else {
+                let text = format!("there is no calendar {position}");
+                self.report(ViolationKind::StartedOutsideWindow, Some(case.cluster), text);
+                continue;
+            };
+            let is_open = matches!(opening, Opening::Open { .. }) && self.policy.clock_trusted;
+            let mut operations = case.operations.iter();
+            let starts = operations
+                .any(|operation| is_start(operation, state) || follows_pre_action(case.cluster, operation));
+            if starts && !is_open {
+                let text = format!("{:?} while {opening:?}", case.operations);
+                self.report(ViolationKind::StartedOutsideWindow, Some(case.cluster), text);
+            }
+            let Opening::Closed { opens: Some(opens) } = opening else {
+                continue;
+            };
+            let waits = state.record.reason == Reason::WaitingForWindow && self.policy.clock_trusted;
+            if waits && self.plan.wake_at.is_none_or(|wake| wake > *opens) {
+                let text = format!("wakes at {:?}, opens at {opens}", self.plan.wake_at);
+                self.report(ViolationKind::WakeMissed, Some(case.cluster), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Clusters that the spec skips (`docs/design/rules.md#skipped-clusters`).
+
+use std::sync::Arc;
+
+use super::violations::{create, refused};
+use super::{planned, record_of, stand, writes};
+use crate::check::ViolationKind as Kind;
+use crate::model::{Limit, Outcome, Phase, Reason, Stage, StallReason, Step};
+use crate::testing::{FleetBuilder, RecordBuilder, fleet, policy, record, work};
+
+fn failed() -> RecordBuilder {
+    record(Phase::Failed)
+        .reason(Reason::ClusterUpgradeTimeout)
+        .done(Stage::Platform, 0, Outcome::Failed)
+}
+
+fn complete(fleet: FleetBuilder) -> FleetBuilder {
+    fleet.record(record(Phase::Complete).succeeded(Stage::Platform, 0))
+}
+
+const NOTHING: [&str; 0] = [];
+const SKIPPED: (Phase, Reason) = (Phase::Skipped, Reason::Skipped);
+
+#[test]
+fn a_cluster_that_is_skipped_does_not_start_and_the_upgrade_completes_without_it() {
+    let a = || fleet().cluster("a").skipped("no power").cluster("b");
+    let plan = planned(0, policy(), a());
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+    assert_eq!(stand(&plan, "a"), SKIPPED);
+    assert_eq!(&*record_of(&plan, "a").message, "no power");
+    assert_eq!((plan.summary.skipped, plan.summary.clusters.pending), (1, 2));
+    let skipped = record_of(&plan, "a").clone();
+    let plan = planned(
+        10,
+        policy(),
+        complete(
+            fleet()
+                .cluster("a")
+                .skipped("no power")
+                .record(skipped)
+                .cluster("b"),
+        ),
+    );
+    assert!(plan.outlook.complete);
+    assert_eq!(
+        (plan.summary.clusters.complete, plan.summary.clusters.pending),
+        (1, 1)
+    );
+}
+
+#[test]
+fn what_is_under_way_ends_first() {
+    let running = |phase| {
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).running())
+            .record(record(phase).stage(Stage::Platform, 0))
+            .skipped("why")
+    };
+    let plan = planned(10, policy(), running(Phase::Partial));
+    assert_eq!(stand(&plan, "a").0, Phase::Partial);
+    let blocked = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .record(
+            record(Phase::Blocked)
+                .reason(Reason::Conflict)
+                .succeeded(Stage::Platform, 0),
+        )
+        .skipped("why");
+    let plan = planned(10, policy().operators(), blocked);
+    assert_ne!(stand(&plan, "a").0, Phase::Skipped, "its operators are to follow");
+    let doubtful = fleet().cluster("a").unsettled(Step::Platform).skipped("why");
+    assert_ne!(stand(&planned(10, policy(), doubtful), "a").0, Phase::Skipped);
+}
+
+#[test]
+fn a_failure_that_is_written_is_skipped_and_its_row_tells_how_it_failed() {
+    let a = |fleet: FleetBuilder| {
+        fleet
+            .work(Step::Platform, work(0).failed())
+            .skipped("broken disk")
+    };
+    let plan = planned(10, policy(), a(fleet().cluster("a").draft(failed())));
+    assert_eq!(stand(&plan, "a").0, Phase::Failed, "its row comes first");
+    let plan = planned(10, policy(), a(fleet().cluster("a").record(failed())));
+    assert_eq!(stand(&plan, "a"), SKIPPED);
+    let message = record_of(&plan, "a").message.to_string();
+    assert!(
+        message.starts_with("broken disk (it had failed: ClusterUpgradeTimeout"),
+        "{message}"
+    );
+    let again = a(fleet().cluster("a").record(record_of(&plan, "a").clone()));
+    let plan = planned(11, policy(), again);
+    assert_eq!(&*record_of(&plan, "a").message, message);
+    assert_eq!(writes(&plan), NOTHING, "its platform work is kept");
+}
+
+#[test]
+fn failures_of_skipped_clusters_stop_nobody() {
+    let fleet = |fleet: FleetBuilder| fleet.cluster("b");
+    let failing = || crate::testing::fleet().cluster("a").record(failed());
+    let asked = || policy().max_failures(Limit::Count(0));
+    let plan = planned(10, asked(), fleet(failing()));
+    assert_eq!(stand(&plan, "b").1, Reason::MaxFailuresExceeded);
+    let plan = planned(10, asked(), fleet(failing().skipped("why")));
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+}
+
+#[test]
+fn a_canary_that_is_skipped_keeps_nobody_waiting() {
+    let plan = planned(
+        0,
+        policy().canaries(),
+        fleet().cluster("a").canary().skipped("why").cluster("b"),
+    );
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+    let failing = fleet()
+        .cluster("a")
+        .canary()
+        .record(failed())
+        .skipped("why")
+        .cluster("b");
+    assert_eq!(
+        writes(&planned(10, policy().canaries(), failing)),
+        ["create b/Platform"]
+    );
+    let two = fleet()
+        .cluster("a")
+        .canary()
+        .skipped("why")
+        .cluster("b")
+        .canary()
+        .cluster("c");
+    assert_eq!(
+        writes(&planned(0, policy().canaries(), two)),
+        ["create b/Platform"]
+    );
+}
+
+#[test]
+fn a_cluster_that_is_not_skipped_any_more_is_queued_in_another_attempt_if_works_are_left() {
+    let skipped = || record(Phase::Skipped).reason(Reason::Skipped);
+    let plan = planned(10, policy(), fleet().cluster("a").record(skipped()));
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    let left = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).failed())
+        .record(skipped().done(Stage::Platform, 0, Outcome::Failed));
+    let plan = planned(10, policy(), left);
+    assert_eq!(writes(&plan), NOTHING, "its row comes first");
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "~");
+    assert_eq!(record_of(&plan, "a").stage(Stage::Platform), None);
+}
+
+#[test]
+fn an_upgrade_whose_others_fail_is_stalled_by_these() {
+    let both = fleet()
+        .cluster("a")
+        .skipped("why")
+        .record(record(Phase::Skipped).reason(Reason::Skipped))
+        .cluster("b")
+        .record(failed());
+    let plan = planned(10, policy(), both);
+    assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersFailed));
+}
+
+#[test]
+fn a_cluster_that_counts_as_skipped_although_it_is_not() {
+    refused(
+        Kind::Skipped,
+        10,
+        policy(),
+        fleet().cluster("a").record(failed()),
+        |plan| {
+            let record = Arc::make_mut(&mut plan.clusters[0].record);
+            (record.phase, record.reason) = SKIPPED;
+        },
+    );
+}
+
+#[test]
+fn a_cluster_that_is_skipped_and_starts() {
+    let skipped = || fleet().cluster("a").skipped("why");
+    refused(Kind::Skipped, 10, policy(), skipped(), |plan| {
+        plan.operations.push(create("a", Step::Platform, 10));
+        let record = Arc::make_mut(&mut plan.clusters[0].record);
+        (record.phase, record.reason) = (Phase::Pending, Reason::None);
+        plan.clusters[0].starting = true;
+    });
+}

@@ -1,0 +1,237 @@
+//! Maintenance windows gate starts, and nothing else.
+
+use std::sync::Arc;
+
+use api::maintenance::{Boundary, Zone};
+use chrono::TimeDelta;
+
+use super::{plan_of, stand};
+use crate::check::ViolationKind;
+use crate::maintenance::{Calendar, Exclusion, Window};
+use crate::model::{Operation, Phase, Plan, Preflight, Reason, Stage, StallReason, Step};
+use crate::testing::{at, fleet, policy, record, work};
+
+fn calendar(zone: &str, schedule: &str, length: TimeDelta, minimum: TimeDelta) -> Calendar {
+    let window = Window {
+        name: Arc::from("w"),
+        schedule: schedule.parse().unwrap(),
+        duration: length,
+    };
+    Calendar::new(Zone::named(zone).unwrap(), vec![Arc::new(window)], &[], minimum)
+}
+
+/// Open in one of two, three or more minutes, as tests count their time from midnight.
+pub(super) fn of_minutes(kind: u8) -> Calendar {
+    let schedule = format!("{}-59/{} * * * *", kind % 2, kind + 2);
+    let minimum = TimeDelta::seconds(i64::from(kind) * 7);
+    calendar("Asia/Kathmandu", &schedule, TimeDelta::seconds(60), minimum)
+}
+
+/// Open from the first hour of a test until the end of the second.
+fn second_hour() -> Calendar {
+    calendar("UTC", "0 1 * * *", TimeDelta::hours(1), TimeDelta::zero())
+}
+
+fn starts(plan: &Plan) -> Vec<&str> {
+    let creations = plan
+        .operations
+        .iter()
+        .filter(|operation| matches!(operation, Operation::Create { .. }));
+    creations.map(|operation| &**operation.cluster()).collect()
+}
+
+#[test]
+fn a_cluster_starts_at_the_second_its_window_opens_and_not_after_it_has_closed() {
+    let policy = policy().build();
+    let fleet = fleet().cluster("a").calendar(second_hour()).cluster("b").build();
+    for (seconds, may) in [
+        (0, false),
+        (3599, false),
+        (3600, true),
+        (7199, true),
+        (7200, false),
+    ] {
+        let plan = plan_of(seconds, &policy, &fleet);
+        let expected = if may { vec!["a", "b"] } else { vec!["b"] };
+        assert_eq!(starts(&plan), expected, "at {seconds}");
+    }
+}
+
+#[test]
+fn a_closed_cluster_holds_no_slot_and_says_when_it_opens_in_its_own_zone() {
+    let policy = policy().max_concurrency(1).build();
+    let berlin = calendar(
+        "Europe/Berlin",
+        "0 22 * * *",
+        TimeDelta::hours(6),
+        TimeDelta::zero(),
+    );
+    let fleet = fleet().cluster("a").calendar(berlin).cluster("b").build();
+    let plan = plan_of(12 * 3600, &policy, &fleet);
+    assert_eq!(starts(&plan), ["b"]);
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForWindow));
+    assert_eq!(
+        &*plan.clusters[0].record.message,
+        "The maintenance window of the cluster opens at 2024-10-04 22:00 +02:00 (Europe/Berlin), which is 2024-10-04T20:00:00Z"
+    );
+    assert_eq!(plan.wake_at, Some(at(20 * 3600)));
+    assert_eq!(
+        (plan.summary.waiting_for_window, plan.summary.next_opening),
+        (1, plan.wake_at)
+    );
+    assert!(plan.outlook.moving && plan.outlook.stalled.is_none());
+}
+
+#[test]
+fn what_runs_is_not_touched_when_the_window_closes() {
+    let policy = policy().build();
+    let running = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .work(Step::Platform, work(7100).running())
+        .record(record(Phase::Partial).stage(Stage::Platform, 7100));
+    let plan = plan_of(7300, &policy, &running.build());
+    assert_eq!(stand(&plan, "a").0, Phase::Partial);
+    assert!(plan.operations.is_empty());
+}
+
+#[test]
+fn an_update_is_not_requested_after_the_pre_action_when_the_window_has_closed() {
+    let policy = policy().pre_action().max_concurrency(1).build();
+    let done = || {
+        fleet()
+            .cluster("a")
+            .calendar(second_hour())
+            .work(Step::PreAction, work(7000).succeeded())
+            .record(record(Phase::PreAction).stage(Stage::PreAction, 7000))
+    };
+    let open = plan_of(7199, &policy, &done().build());
+    assert_eq!(starts(&open), ["a"]);
+    let closed = plan_of(7200, &policy, &done().build());
+    assert_eq!(starts(&closed), Vec::<&str>::new());
+    assert_eq!(stand(&closed, "a"), (Phase::Pending, Reason::WaitingForWindow));
+    assert!(closed.clusters[0].record.succeeded(Stage::PreAction));
+    // Its slot is another one's once that is written, and it goes on with the update when the window opens.
+    let requeued = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .work(Step::PreAction, work(7000).succeeded())
+        .record((*closed.clusters[0].record).clone())
+        .cluster("b");
+    let plan = plan_of(7201, &policy, &requeued.clone().build());
+    assert_eq!(starts(&plan), ["b"]);
+    let plan = plan_of(24 * 3600 + 3600, &policy, &requeued.build());
+    let Some(Operation::Create { cluster, step, .. }) = plan.operations.first() else {
+        panic!("{:?}", plan.operations);
+    };
+    assert_eq!((&**cluster, *step), ("a", Step::Platform));
+}
+
+#[test]
+fn a_window_that_never_opens_needs_a_human() {
+    let policy = policy().build();
+    let short = calendar("UTC", "0 1 * * *", TimeDelta::hours(1), TimeDelta::hours(1));
+    let plan = plan_of(0, &policy, &fleet().cluster("a").calendar(short).build());
+    assert_eq!(stand(&plan, "a"), (Phase::Blocked, Reason::NoWindow));
+    assert_eq!(plan.outlook.stalled, Some(StallReason::NoWindow));
+}
+
+#[test]
+fn no_cluster_with_a_window_starts_while_the_clock_is_not_trusted() {
+    let policy = policy().distrusted_clock().build();
+    let fleet = fleet().cluster("a").calendar(second_hour()).cluster("b").build();
+    let plan = plan_of(4000, &policy, &fleet);
+    assert_eq!(starts(&plan), ["b"]);
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForWindow));
+}
+
+#[test]
+fn what_a_cluster_would_refuse_outweighs_its_window() {
+    let policy = policy().requires_preflight().build();
+    let refuses = Preflight::Blocked {
+        reason: Reason::NotOffered,
+        message: Arc::from("no"),
+    };
+    let closed = fleet().cluster("a").calendar(second_hour()).preflight(refuses);
+    let plan = plan_of(0, &policy, &closed.build());
+    assert_eq!(stand(&plan, "a").1, Reason::NotOffered);
+    let stale = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .preflight(Preflight::Stale);
+    let plan = plan_of(0, &policy, &stale.build());
+    assert_eq!(stand(&plan, "a").1, Reason::WaitingForWindow);
+    assert!(
+        plan.ask_again.is_empty(),
+        "nobody needs to know before the window opens"
+    );
+}
+
+#[test]
+fn an_excluded_time_outweighs_a_window() {
+    let boundary = |seconds| Boundary::Instant(api::time::to_jiff(at(seconds)));
+    let exclusion = Exclusion {
+        start: boundary(4000),
+        end: boundary(5000),
+    };
+    let calendar = Calendar::new(Zone::UTC, Vec::new(), &[exclusion], TimeDelta::zero());
+    let fleet = fleet().cluster("a").calendar(calendar).build();
+    for (seconds, may) in [(3999, true), (4000, false), (4999, false), (5000, true)] {
+        let plan = plan_of(seconds, &policy().build(), &fleet);
+        assert_eq!(!starts(&plan).is_empty(), may, "at {seconds}");
+    }
+}
+
+#[test]
+fn the_checker_finds_a_start_outside_a_window_and_a_missed_opening() {
+    let policy = policy().build();
+    let open = fleet().cluster("a").build();
+    let closed = fleet().cluster("a").calendar(second_hour()).build();
+    let kinds = |plan: &Plan| {
+        let found = crate::check::check(at(0), &policy, &closed, plan);
+        found
+            .into_iter()
+            .map(|violation| violation.kind)
+            .collect::<Vec<_>>()
+    };
+    let started = crate::plan(at(0), &policy, &open);
+    assert_eq!(kinds(&started), [ViolationKind::StartedOutsideWindow]);
+    let mut asleep = crate::plan(at(0), &policy, &closed);
+    assert_eq!(kinds(&asleep), []);
+    asleep.wake_at = Some(at(3601));
+    assert_eq!(kinds(&asleep), [ViolationKind::WakeMissed]);
+}
+
+#[test]
+fn operators_alone_are_not_requested_after_the_pre_action_when_the_window_has_closed() {
+    let policy = policy().without(Step::Platform).pre_action().operators().build();
+    let done = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .work(Step::PreAction, work(7000).succeeded())
+        .record(record(Phase::PreAction).stage(Stage::PreAction, 7000))
+        .build();
+    assert_eq!(starts(&plan_of(7199, &policy, &done)), ["a"]);
+    let closed = plan_of(7200, &policy, &done);
+    assert_eq!(starts(&closed), Vec::<&str>::new());
+    assert_eq!(stand(&closed, "a"), (Phase::Pending, Reason::WaitingForWindow));
+}
+
+#[test]
+fn an_update_that_may_have_been_requested_is_read_and_not_requested_again_when_the_window_has_closed() {
+    let policy = policy().pre_action().build();
+    let unsettled = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .work(Step::PreAction, work(7000).succeeded())
+        .record(
+            record(Phase::PreAction)
+                .succeeded(Stage::PreAction, 7000)
+                .stage(Stage::Platform, 7190),
+        )
+        .unsettled(Step::Platform)
+        .build();
+    let closed = plan_of(7300, &policy, &unsettled);
+    assert_eq!(super::writes(&closed), ["read a/Platform"]);
+    assert_eq!(stand(&closed, "a"), (Phase::PreAction, Reason::WaitingForWindow));
+}
