@@ -92,8 +92,12 @@ impl TestHub {
         let deploy = deploy_dir();
         let directory = deploy.to_str().context("the path of deploy/ is not text")?;
         hub.kubectl(&["apply", "--server-side", "-k", directory]).await?;
-        let crds = ["managedclustersupgrades", "managedclustersupgradereports"]
-            .map(|name| format!("{name}.{}", api::GROUP));
+        let crds = [
+            "managedclustersupgrades",
+            "managedclustersupgradereports",
+            "managedclustersupgradeapprovals",
+        ]
+        .map(|name| format!("{name}.{}", api::GROUP));
         testenv::apply::wait_established(hub.client(), &crds.each_ref().map(String::as_str)).await?;
         let identity = hub.service_account_kubeconfig(NAMESPACE, ACCOUNT).await?;
         let view = View::follow(hub.client());

@@ -18,17 +18,19 @@ pub const BINDING_KIND: &str = "ValidatingAdmissionPolicyBinding";
 /// Selector of the label that the shipped policies and their bindings have.
 pub const POLICY_LABEL: &str = "app.kubernetes.io/name=mcu-controller";
 /// The shipped policies; each is bound by a `ValidatingAdmissionPolicyBinding` of the same name.
-pub const POLICIES: [&str; 4] = [
+pub const POLICIES: [&str; 5] = [
     "managedclustersupgrade-references",
     "managedclustersupgrade-works",
     "managedclustersupgrade-reports",
+    "managedclustersupgrade-approvals",
     "managedclustersupgrade-hub",
 ];
 /// The [`digest`] of each policy.
-const DIGESTS: [&str; 4] = [
+const DIGESTS: [&str; 5] = [
     "5872d0a6f5749227e61b0c2a8bc7df4aad2cc042c0baa04e10a3a1b642793878",
     "85026164db5162df6abd39e559a1f759579ff2f6102419233449ccbaccc21274",
     "b6ed971311136ad76f26c049269cb9930fa9ee604d96923ef4e2391ffe85a424",
+    "bc3971d4017f11aeee157e2721593ed1502a5f2f8e8732fc7b0eb837a3b1564c",
     "1c608a00c28204422d987ee7cf9b5446ab1dd5cd1a810d51b397d18ddfe6bd31",
 ];
 /// The match condition that exempts the controller. Which account that is depends on the installation.

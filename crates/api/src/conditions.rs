@@ -77,6 +77,8 @@ pub mod reason {
     pub const RESTORED: &str = "Restored";
     /// Ready=False while paused.
     pub const PAUSED: &str = "Paused";
+    /// Ready=False while nothing is in flight and the starts wait for an approval.
+    pub const WAITING_FOR_APPROVAL: &str = "WaitingForApproval";
     /// Reconciling=True, and Ready=False while the upgrade is neither paused nor stalled.
     pub const RECONCILING: &str = "UpgradeRunning";
     /// Reconciling=False: no cluster is in flight and none will start without a human.

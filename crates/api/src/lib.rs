@@ -4,6 +4,7 @@
 //! This crate has no client and no clock; every type is plain data.
 
 pub mod admission;
+pub mod approval;
 pub mod checks;
 pub mod conditions;
 pub mod estimate;
@@ -22,6 +23,7 @@ pub mod time;
 pub mod validate;
 pub mod views;
 
+pub use approval::{ManagedClustersUpgradeApproval, ManagedClustersUpgradeApprovalSpec};
 pub use mcu::{ManagedClustersUpgrade, ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus};
 pub use report::{ManagedClustersUpgradeReport, ReportRow};
 

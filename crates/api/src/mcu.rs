@@ -19,11 +19,13 @@ use crate::preflight::{AcceptedRisk, AdminAck, PreflightSpec, PreflightSummary};
 use crate::report::Phase;
 use crate::schema;
 
+mod approvals;
 mod retry;
 mod skip;
 mod strategy;
 
 pub use crate::selector::{ClusterSelector, LabelExpression, LabelOperator};
+pub use approvals::{ApprovalCheckpoint, CANARIES_COMPLETE, CheckpointStatus, MAX_CHECKPOINTS};
 pub use retry::{MAX_RETRIES, RetryRequest};
 pub use skip::{MAX_SKIPPED, SkipRequest};
 pub use strategy::{UpgradeStrategy, WORKER_POOLS_TIMEOUT, WorkerPoolsMode};
@@ -254,7 +256,8 @@ pub struct ManagedClustersUpgradeStatus {
         deserialize_with = "observed"
     )]
     pub observed_generation: Option<i64>,
-    /// State of the upgrade in one word: Invalid, Pending, Canary, Upgrading, Paused, Stalled, Complete or Deleting.
+    /// State of the upgrade in one word: Invalid, Pending, Canary, Upgrading, Paused,
+    /// WaitingForApproval, Stalled, Complete or Deleting.
     /// A newer release may write other words.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known")]
     #[schemars(schema_with = "schema::word")]
@@ -297,6 +300,10 @@ pub struct ManagedClustersUpgradeStatus {
     /// How many clusters wait for their maintenance windows. Absent if none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<MaintenanceSummary>,
+    /// The checkpoints of spec.upgradeStrategy.approvals, in their order: which wait, and who approved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub approvals: Vec<CheckpointStatus>,
     /// Clusters that hold a slot of maxConcurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<i64>,
@@ -379,6 +386,8 @@ pub enum UpgradeState {
     Upgrading,
     /// No further cluster starts until the upgrade is resumed.
     Paused,
+    /// No further cluster starts until somebody approves the plan.
+    WaitingForApproval,
     /// Nothing will move until a human acts; see condition Stalled.
     Stalled,
     /// All clusters are complete.

@@ -9,7 +9,7 @@ use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
-use crate::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
+use crate::{ManagedClustersUpgrade, ManagedClustersUpgradeApproval, ManagedClustersUpgradeReport};
 
 /// `status.observedGeneration` of an object that the controller has not seen. Tools that follow kstatus take an object without
 /// conditions for a finished one, unless its status describes another generation.
@@ -18,7 +18,11 @@ const UNOBSERVED: i64 = -1;
 /// Our CRDs, in the order of installation.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![ManagedClustersUpgrade::crd(), ManagedClustersUpgradeReport::crd()];
+    let mut crds = vec![
+        ManagedClustersUpgrade::crd(),
+        ManagedClustersUpgradeReport::crd(),
+        ManagedClustersUpgradeApproval::crd(),
+    ];
     for version in crds.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
         if let Some(schema) = version
             .schema
@@ -99,6 +103,18 @@ pub(crate) fn duration_or_zero(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A duration that may be zero, or the word `Estimate`.
+pub(crate) fn minimum_remaining(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": 32,
+        "x-kubernetes-validations": [{
+            "rule": "self == 'Estimate' || (self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$|^0$') && duration(self) <= duration('8760h'))",
+            "message": "must be Estimate, or a duration of at most 8760h in hours, minutes and seconds, such as 2h or 1h30m (days are not a unit)",
+        }],
+    })
+}
+
 /// A number of at least 1, or a percentage from 1% to 100%.
 pub(crate) fn max_concurrency(_: &mut SchemaGenerator) -> Schema {
     int_or_percent(
@@ -112,6 +128,14 @@ pub(crate) fn max_failures(_: &mut SchemaGenerator) -> Schema {
     int_or_percent(
         "type(self) == int ? self >= 0 : self.matches('^([1-9]?[0-9]|100)%$')",
         "must be a number of clusters of at least 0, or a percentage from 0% to 100% such as 5%",
+    )
+}
+
+/// `CanariesComplete`, a number of at least 0, or a percentage from 0% to 100%.
+pub(crate) fn checkpoint(_: &mut SchemaGenerator) -> Schema {
+    int_or_percent(
+        "type(self) == int ? self >= 0 : self.matches('^(CanariesComplete|([1-9]?[0-9]|100)%)$')",
+        "must be CanariesComplete, a number of clusters of at least 0, or a percentage from 0% to 100% such as 50%",
     )
 }
 

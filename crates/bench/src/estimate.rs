@@ -173,6 +173,7 @@ impl Case {
             fleet: Fleet {
                 clusters,
                 calendars: Vec::new(),
+                approvals: Vec::new(),
                 unreleased: 0,
             },
             truth,
@@ -220,6 +221,7 @@ impl Case {
                 .map(|(fresh, course)| stand_at(fresh, course, at))
                 .collect(),
             calendars: Vec::new(),
+            approvals: Vec::new(),
             unreleased: 0,
         }
     }

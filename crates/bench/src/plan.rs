@@ -316,6 +316,7 @@ impl Scene {
         Fleet {
             clusters: clusters.collect(),
             calendars: Vec::new(),
+            approvals: Vec::new(),
             unreleased: 0,
         }
     }
@@ -341,6 +342,8 @@ pub fn policy_with_slots(slots: usize) -> Policy {
         target: "4.12.0".into(),
         allow_downgrade: false,
         requires_preflight: false,
+        checkpoints: Vec::new(),
+        spec_hash: "spec".into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line: commands, flags, help texts and examples. It decides nothing.
 
+mod approvals;
 mod completion;
 mod connection;
 mod create;
@@ -12,6 +13,8 @@ mod values;
 
 use clap::{Args, Parser, Subcommand};
 
+use self::approvals::{APPROVALS_EXAMPLES, APPROVE_EXAMPLES};
+pub use self::approvals::{ApprovalsArgs, ApproveArgs};
 pub use self::completion::{CompleteArgs, CompletionArgs, Shell};
 pub use self::connection::ConnectionArgs;
 pub use self::create::{CreateArgs, DryRun};
@@ -105,6 +108,12 @@ pub enum Command {
     Skip(SkipArgs),
     /// Upgrade clusters after all that are skipped.
     Unskip(UnskipArgs),
+    /// List the checkpoints at which upgrades wait for approvals, and who approved.
+    #[command(after_help = APPROVALS_EXAMPLES)]
+    Approvals(ApprovalsArgs),
+    /// Approve the plan of an upgrade at a checkpoint, after it is shown.
+    #[command(after_help = APPROVE_EXAMPLES)]
+    Approve(ApproveArgs),
     /// Check that the hub and the controller are set up to upgrade clusters. With --pre, check the hub before the installation.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),

@@ -4,15 +4,17 @@ pub mod any;
 
 use api::names::{LABEL_MCU_UID, LABEL_STEP, PROBE};
 use api::views::ManifestWork;
-use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
+use api::{ManagedClustersUpgrade, ManagedClustersUpgradeApproval, ManagedClustersUpgradeReport};
 use futures::{Stream, StreamExt};
-use kube::api::{ApiResource, GroupVersionKind, ListParams, Patch, PatchParams, Request};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::{ApiResource, GroupVersionKind, ListParams, Patch, PatchParams, PostParams, Request};
 use kube::core::ObjectList;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource};
 use resolve::lists::{ListKind, ListedPage};
 use serde_json::Value;
 
+use crate::approval;
 use crate::args::Common;
 use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
@@ -105,6 +107,43 @@ impl Hub {
             .collect();
         upgrades.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(upgrades)
+    }
+
+    /// The name of the user as the hub knows it.
+    ///
+    /// # Errors
+    /// The hub rejects the request, or tells no name.
+    pub async fn user_name(&self) -> Result<String, Failure> {
+        let reviews = Api::<SelfSubjectReview>::all(self.connection.client().clone());
+        let (params, review) = (PostParams::default(), SelfSubjectReview::default());
+        let review = self
+            .connection
+            .bound(reviews.create(&params, &review), "selfsubjectreviews")
+            .await?;
+        let name = review.status.and_then(|status| status.user_info?.username);
+        name.ok_or_else(|| Failure::Other("the hub does not tell your user name".to_owned()))
+    }
+
+    /// Stores an approval and returns it as the hub stored it.
+    ///
+    /// # Errors
+    /// The hub rejects the request.
+    pub async fn approve(&self, approval: &ManagedClustersUpgradeApproval) -> Result<Value, Failure> {
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let client = self.connection.client().clone();
+        let api = Api::<ManagedClustersUpgradeApproval>::namespaced(client, self.namespace());
+        let stored = self
+            .connection
+            .bound(api.create(&params, approval), approval::PLURAL)
+            .await?;
+        let mut stored = serde_json::to_value(stored).unwrap_or(Value::Null);
+        if let Some(metadata) = stored["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        Ok(stored)
     }
 
     /// The warning that admission policies are not enforced, if this user may read them and they are not.

@@ -14,6 +14,7 @@
 //! Rendering is pure: it turns objects and the current time into text. [`command`] contains the part that talks to the hub.
 
 pub mod age;
+pub mod approval;
 pub mod args;
 pub mod causes;
 pub mod check;

@@ -2,7 +2,7 @@
 
 mod live;
 
-use std::io::{IsTerminal, Write};
+use std::io::{BufRead as _, IsTerminal, Write};
 
 pub use self::live::{LiveScreen, Resizes, Size, Stops, interruption};
 use crate::paint::Paint;
@@ -45,6 +45,18 @@ impl Screen {
         let text = self.paint.clean(text);
         let mut out = std::io::stderr().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    /// Asks for a consent in a terminal. A script is not asked.
+    #[must_use]
+    pub fn confirms(self, question: &str) -> bool {
+        if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+            return true;
+        }
+        self.note(&format!("{question}? [y/N] "));
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
     }
 
     /// Switches to the alternate screen of the terminal until the guard is dropped, so that a live view leaves the scrollback

@@ -171,6 +171,13 @@ impl Upgrade {
             .is_some_and(|condition| condition.status == "True")
     }
 
+    /// True if nothing moves before somebody approves the plan.
+    #[must_use]
+    pub fn waits_for_approval(&self) -> bool {
+        self.condition(conditions::READY)
+            .is_some_and(|ready| ready.reason == conditions::reason::WAITING_FOR_APPROVAL)
+    }
+
     /// The counts of the status; zero without one.
     #[must_use]
     pub fn counts(&self) -> ClustersSummary {

@@ -229,6 +229,7 @@ fn set_indexed(context: &Context, state: &State) {
         (WatchKind::Decision, decisions),
         (WatchKind::ClusterSet, sets),
         (WatchKind::Binding, bindings),
+        (WatchKind::Approval, state.index.approvals.count()),
     ] {
         metrics.set_indexed(kind, count);
     }
@@ -238,6 +239,7 @@ const fn kind_of(state: Option<UpgradeState>) -> UpgradeStateLabel {
     match state {
         Some(UpgradeState::Invalid) => UpgradeStateLabel::Invalid,
         Some(UpgradeState::Paused) => UpgradeStateLabel::Paused,
+        Some(UpgradeState::WaitingForApproval) => UpgradeStateLabel::WaitingForApproval,
         Some(UpgradeState::Stalled) => UpgradeStateLabel::Stalled,
         Some(UpgradeState::Complete) => UpgradeStateLabel::Complete,
         _ => UpgradeStateLabel::Running,

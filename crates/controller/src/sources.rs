@@ -59,6 +59,20 @@ impl Sources {
         }
     }
 
+    /// The same with random numbers of its own, which do not disturb the sequence of the others.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        const OTHER: u64 = 0x5851_f42d_4c95_7f2d;
+        let seed = self
+            .seeded
+            .as_ref()
+            .map(|state| state.load(Ordering::Relaxed) ^ OTHER);
+        Self {
+            wall: Arc::clone(&self.wall),
+            seeded: seed.map(|seed| Arc::new(AtomicU64::new(seed))),
+        }
+    }
+
     /// The wall-clock time.
     #[must_use]
     pub fn wall(&self) -> DateTime<Utc> {
@@ -105,5 +119,13 @@ mod tests {
         assert_eq!(first, second);
         assert_ne!(first[0], first[1]);
         assert_eq!(one.timestamp(), Timestamp::UNIX_EPOCH);
+        let (apart, again) = (one.apart(), one.apart());
+        let drawn = apart.random();
+        assert_eq!(drawn, again.random());
+        assert_ne!(drawn, one.random());
+        assert_eq!(
+            one.random(),
+            (0..2).map(|_| two.random()).last().unwrap_or_default()
+        );
     }
 }

@@ -11,8 +11,8 @@ use ahash::AHashSet;
 use api::names::probe_name;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use api::views::{
-    ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
-    Report, Upgrade,
+    Approval, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement,
+    PlacementDecision, Report, Upgrade,
 };
 use kube::{Client, Resource};
 use observe::index::{Change, Key, step_of};
@@ -36,6 +36,7 @@ pub fn start(context: &Arc<Context>, client: &Client) -> JoinSet<()> {
     spawn::<ManagedClusterSetBinding>(set, context, client, None);
     spawn::<Upgrade>(set, context, client, None);
     spawn::<Report>(set, context, client, Some(LABEL_MCU));
+    spawn::<Approval>(set, context, client, None);
     watches
 }
 
@@ -55,6 +56,9 @@ pub(crate) trait Watched: Sized {
     const KIND: WatchKind;
     /// A kind that must be listed before this one, because this one is interpreted with its help.
     const AFTER: Option<WatchKind> = None;
+    /// Its pauses are drawn apart from those of the other kinds, which are as they were before there was this one. So the stories of the
+    /// simulation repeat.
+    const APART: bool = false;
     /// Objects per page of a list. A page must fit into memory even if its objects are large.
     const PAGE: u32 = 500;
 
@@ -92,6 +96,9 @@ pub(crate) trait Watched: Sized {
     fn is_ended(_: &crate::state::context::State, _object: &Self) -> bool {
         false
     }
+
+    /// Handles that the watch has ended, so that nobody tells of changes before the next list.
+    fn lost(_: &mut crate::state::context::State) {}
 
     /// Removes everything that a complete list of version `newest` did not contain.
     fn retain(state: &mut crate::state::context::State, context: &Context, seen: &AHashSet<Key>, newest: u64);
@@ -302,6 +309,39 @@ impl Watched for Report {
         newest: u64,
     ) {
         state.retain_reports(seen, newest, context.owns_records());
+    }
+}
+
+impl Watched for Approval {
+    const KIND: WatchKind = WatchKind::Approval;
+    const APART: bool = true;
+
+    fn unreadable(&self) -> Option<&str> {
+        self.spec.error()
+    }
+
+    fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
+        context.count_unreadable(Self::error(&change));
+        let concerned = state.index.approval(&change);
+        plan_again(state, &concerned);
+    }
+
+    /// One may be deleted meanwhile.
+    fn lost(state: &mut crate::state::context::State) {
+        let concerned = state.index.approvals.retain(&AHashSet::new());
+        plan_again(state, &concerned);
+    }
+
+    fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {
+        let concerned = state.index.approvals.retain(seen);
+        plan_again(state, &concerned);
+    }
+}
+
+/// Marks these upgrades, by `namespace/name`, so that they are reconciled. An archived one is complete, and nobody needs to approve it.
+fn plan_again(state: &mut crate::state::context::State, upgrades: &[Arc<str>]) {
+    for entry in state.upgrades.values_mut() {
+        entry.dirty |= entry.archive.is_none() && upgrades.contains(&entry.key);
     }
 }
 

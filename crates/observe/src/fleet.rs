@@ -61,6 +61,9 @@ pub fn observe<'a, R: ClusterRow + 'a>(
     let mut owned = Cursor::new(owned.iter().map(|name| (name, ())));
     let mut managed = Cursor::new(&index.clusters);
     let skipped = Skipped::new(entry.in_force);
+    let has_checkpoints = entry
+        .in_force
+        .is_some_and(|spec| !spec.upgrade_strategy.approvals.is_empty());
     let maintenance = entry.in_force.and_then(|spec| spec.maintenance.as_ref());
     let mut calendars = maintenance
         .zip(entry.calendars)
@@ -95,6 +98,11 @@ pub fn observe<'a, R: ClusterRow + 'a>(
         fleet: Fleet {
             clusters,
             calendars: calendars.map(Calendars::finish).unwrap_or_default(),
+            approvals: if has_checkpoints {
+                index.approvals.of(entry.key)
+            } else {
+                Vec::new()
+            },
             unreleased: entry.unreleased.len(),
         },
         unaccounted,

@@ -1,10 +1,12 @@
 //! Which maintenance windows apply to each cluster (`docs/design/maintenance.md`).
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::AHashMap;
-use api::maintenance::{MaintenanceSpec, TimeZoneSource, Zone};
+use api::maintenance::{ESTIMATE, MaintenanceSpec, TimeZoneSource, Zone};
 use api::validate::parse_duration;
+use chrono::TimeDelta;
 use rollout::maintenance::{Calendar, Exclusion, Window};
 use rollout::{Eligibility, Reason};
 
@@ -20,11 +22,43 @@ type CalendarKey = (Arc<str>, u32);
 
 /// The calendars that were made for a spec, so that none is made, or asked, again and again.
 #[derive(Debug, Default)]
-pub struct KnownCalendars(Mutex<AHashMap<CalendarKey, Calendar>>);
+pub struct KnownCalendars {
+    calendars: Mutex<AHashMap<CalendarKey, Calendar>>,
+    /// In seconds.
+    estimated_minimum: AtomicI64,
+}
 
 impl KnownCalendars {
+    /// None yet. `minimum` is how much of a window must remain where the spec leaves that to the estimate, until there is one.
+    #[must_use]
+    pub fn new(minimum: TimeDelta) -> KnownCalendars {
+        KnownCalendars {
+            calendars: Mutex::default(),
+            estimated_minimum: AtomicI64::new(minimum.num_seconds()),
+        }
+    }
+
+    /// How much of a window must remain where the spec leaves that to the estimate.
+    #[must_use]
+    pub fn estimated_minimum(&self) -> TimeDelta {
+        TimeDelta::seconds(self.estimated_minimum.load(Ordering::Relaxed))
+    }
+
+    /// Sets it. Returns true if it is another one.
+    pub fn set_estimated_minimum(&self, minimum: TimeDelta) -> bool {
+        let seconds = minimum.num_seconds();
+        let changed = self.estimated_minimum.swap(seconds, Ordering::Relaxed) != seconds;
+        if changed {
+            self.calendars
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clear();
+        }
+        changed
+    }
+
     fn get_or_make(&self, key: &CalendarKey, make: impl FnOnce() -> Option<Calendar>) -> Option<Calendar> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.calendars.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(calendar) = known.get(key) {
             return Some(calendar.clone());
         }
@@ -44,6 +78,8 @@ pub(crate) struct Calendars<'a> {
     known: &'a KnownCalendars,
     windows: Vec<(LabelMatcher<'a>, Arc<Window>)>,
     exclusions: Vec<Exclusion>,
+    /// How much of a window must remain for a start.
+    minimum: TimeDelta,
     positions: AHashMap<CalendarKey, Result<usize, NoCalendar>>,
     all: Vec<Calendar>,
 }
@@ -78,9 +114,14 @@ impl<'a> Calendars<'a> {
                 end: exclusion.end.parse().ok()?,
             })
         });
+        let minimum = match spec.minimum_remaining.as_deref() {
+            Some(ESTIMATE) => Some(known.estimated_minimum()),
+            minimum => minimum.and_then(parse_duration),
+        };
         Self {
             spec,
             known,
+            minimum: minimum.unwrap_or_default(),
             windows: windows.collect(),
             exclusions: exclusions.collect(),
             positions: AHashMap::new(),
@@ -98,12 +139,16 @@ impl<'a> Calendars<'a> {
         let zone = told.unwrap_or_else(|| Arc::from(self.spec.time_zone.as_str()));
         let matching = self.windows.iter().enumerate();
         let matching = matching.filter(|(_, (matcher, _))| matcher.matches(cluster));
-        let bits = matching.fold(0_u32, |bits, (index, _)| bits | 1 << index);
+        let (mut bits, mut is_selected) = (0_u32, false);
+        for (index, (_, window)) in matching {
+            is_selected = true;
+            // The estimate may exceed a window, and whether that could count together with others would have to be searched for.
+            if window.duration > self.minimum {
+                bits |= 1 << index;
+            }
+        }
         if bits == 0 && !self.windows.is_empty() {
-            return Err(Eligibility::Blocked {
-                reason: Reason::NoWindow,
-                message: Arc::from("No window of spec.maintenance.windows selects the cluster"),
-            });
+            return Err(self.no_window(is_selected));
         }
         let key = (zone, bits);
         let known = self.positions.get(&key).copied();
@@ -113,6 +158,21 @@ impl<'a> Calendars<'a> {
             position
         });
         position.map(Some).map_err(|why| no_calendar(why, &key.0))
+    }
+
+    fn no_window(&self, is_selected: bool) -> Eligibility {
+        let message = if is_selected {
+            format!(
+                "No window of spec.maintenance.windows that selects the cluster is longer than minimumRemaining, which is {}",
+                rollout::duration(self.minimum)
+            )
+        } else {
+            "No window of spec.maintenance.windows selects the cluster".to_owned()
+        };
+        Eligibility::Blocked {
+            reason: Reason::NoWindow,
+            message: Arc::from(message),
+        }
     }
 
     fn add(&mut self, key: &CalendarKey) -> Result<usize, NoCalendar> {
@@ -130,13 +190,7 @@ impl<'a> Calendars<'a> {
         let chosen = self.windows.iter().enumerate();
         let chosen = chosen.filter(|(index, _)| bits >> index & 1 == 1);
         let windows = chosen.map(|(_, (_, window))| Arc::clone(window)).collect();
-        let minimum = self.spec.minimum_remaining.as_deref().and_then(parse_duration);
-        Some(Calendar::new(
-            zone,
-            windows,
-            &self.exclusions,
-            minimum.unwrap_or_default(),
-        ))
+        Some(Calendar::new(zone, windows, &self.exclusions, self.minimum))
     }
 
     /// The calendars, by position.

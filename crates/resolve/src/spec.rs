@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use api::ManagedClustersUpgradeSpec;
 use api::lenient::Lenient;
+use api::maintenance::ESTIMATE;
 use api::mcu::{WORKER_POOLS_TIMEOUT, WorkerPoolsMode};
 use api::names::Step;
 use api::preflight::{PreflightMode, UnknownRisks};
-use api::validate::{self, SpecViolation, parse_duration, parse_limit};
+use api::validate::{self, CheckpointAt, SpecViolation, parse_checkpoint, parse_duration, parse_limit};
 use api::views::{MAX_FINALIZERS, Upgrade};
 use chrono::TimeDelta;
 use clusterversion::preflight::PlannedUpdate;
 use observe::KnownCalendars;
 use observe::preflight::{ProbeKind, Question, Questions};
-use rollout::{Hold, Policy};
+use rollout::forecast::sum_of_time_limits;
+use rollout::{Checkpoint, CheckpointPlace, Hold, Policy};
 use sha2::{Digest, Sha256};
 
 use crate::works::probe::ProbeTemplate;
@@ -85,6 +87,7 @@ pub fn resolve_spec(
     let templates = Templates::new(&spec, flags);
     let preflight = preflight(&spec, flags);
     let workers = waits_for_pools(&spec).then(|| ProbeTemplate::workers(flags.spoke_rbac));
+    let (checkpoints, spec_hash) = (checkpoints(&spec), approved_hash(upgrade, &spec));
     (spec.pre_upgrade_action, spec.post_upgrade_action) = (None, None);
     let policy = Policy {
         revision: Arc::from(templates.revision()),
@@ -122,7 +125,10 @@ pub fn resolve_spec(
             .preflight
             .as_ref()
             .is_some_and(|preflight| preflight.mode == PreflightMode::Require),
+        checkpoints,
+        spec_hash,
     };
+    let calendars = KnownCalendars::new(sum_of_time_limits(&policy));
     Ok(ResolvedSpec {
         generation: upgrade.metadata.generation.unwrap_or(0),
         fields: spec,
@@ -130,7 +136,7 @@ pub fn resolve_spec(
         policy,
         preflight,
         workers,
-        calendars: KnownCalendars::default(),
+        calendars,
     })
 }
 
@@ -151,6 +157,14 @@ fn of_whole_spec(message: String) -> Vec<SpecViolation> {
 }
 
 impl ResolvedSpec {
+    /// How much of a maintenance window must remain for a start, if the spec leaves that to the estimate.
+    #[must_use]
+    pub fn estimated_minimum(&self) -> Option<TimeDelta> {
+        let maintenance = self.fields.maintenance.as_ref()?;
+        let minimum = maintenance.minimum_remaining.as_deref();
+        (minimum == Some(ESTIMATE)).then(|| self.calendars.estimated_minimum())
+    }
+
     /// What renders a probe.
     #[must_use]
     pub fn probe(&self, kind: ProbeKind) -> Option<&ProbeTemplate> {
@@ -170,6 +184,36 @@ impl ResolvedSpec {
             workers: workers.map(|probe| Arc::from(probe.hash())),
         }
     }
+}
+
+/// The checkpoints of a valid spec.
+fn checkpoints(spec: &ManagedClustersUpgradeSpec) -> Vec<Checkpoint> {
+    let all = spec.upgrade_strategy.approvals.iter();
+    all.filter_map(|checkpoint| {
+        Some(Checkpoint {
+            name: Arc::from(checkpoint.name.as_str()),
+            at: match parse_checkpoint(&checkpoint.when)? {
+                CheckpointAt::CanariesComplete => CheckpointPlace::CanariesComplete,
+                CheckpointAt::Clusters(limit) => CheckpointPlace::Started(limit),
+            },
+        })
+    })
+    .collect()
+}
+
+/// Hash of what an approval covers: the whole spec, except that somebody pauses the upgrade or retries failed clusters. It is long,
+/// because the author of a spec could find another one with the same short hash.
+fn approved_hash(upgrade: &Upgrade, spec: &ManagedClustersUpgradeSpec) -> Arc<str> {
+    if spec.upgrade_strategy.approvals.is_empty() {
+        return Arc::from("");
+    }
+    let mut covered = spec.clone();
+    covered.paused = false;
+    covered.upgrade_strategy.retry.clear();
+    // Another upgrade of the same name is another plan.
+    let uid = upgrade.metadata.uid.as_deref().unwrap_or_default();
+    let text = serde_json::to_string(&covered).unwrap_or_default();
+    Arc::from(format!("{:x}", Sha256::digest(format!("{uid} {text}"))))
 }
 
 fn worker_pools_timeout(spec: &ManagedClustersUpgradeSpec) -> Option<TimeDelta> {

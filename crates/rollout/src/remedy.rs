@@ -24,6 +24,10 @@ const CLUSTERS: &[(Reason, &str)] = &[
         "Find out why the canary failed (kubectl mcu clusters {name} -n {namespace} --phase Failed --phase PreActionDegraded), fix it, then run kubectl mcu retry {name} -n {namespace}.",
     ),
     (
+        Reason::WaitingForApproval,
+        "Somebody with role mcu-approver must approve the plan: kubectl mcu approvals -n {namespace} shows what is waiting, kubectl mcu approve {name} CHECKPOINT -n {namespace} approves it.",
+    ),
+    (
         Reason::NoCanarySelected,
         "Fix spec.upgradeStrategy.canaryClusters.clusterSelector: it matches no cluster of a ManagedClusterSet that is bound to {namespace}.",
     ),
@@ -328,6 +332,10 @@ const UPGRADES: &[(&str, &str)] = &[
         "The upgrade was restored from a backup, or copied, and starts no cluster until you resume it. Check the state of its clusters (kubectl mcu clusters {name} -n {namespace}), then run kubectl mcu resume {name} -n {namespace} to continue, or delete the upgrade.",
     ),
     (reason::PAUSED, "Run kubectl mcu resume {name} -n {namespace}."),
+    (
+        reason::WAITING_FOR_APPROVAL,
+        "Somebody with role mcu-approver must approve the plan: kubectl mcu approvals -n {namespace} shows it, kubectl mcu approve {name} CHECKPOINT -n {namespace} approves it.",
+    ),
 ];
 
 /// The names that are filled into a text.

@@ -1,6 +1,7 @@
 //! Tests of the planner (by rule, by sequence, by property) and of the checker (by bad plans).
 
 mod actions;
+mod approvals;
 mod blockers;
 mod clocks;
 mod doubt;

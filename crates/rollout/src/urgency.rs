@@ -48,6 +48,7 @@ impl Urgency {
                     Some(Urgency::Queued)
                 }
                 Reason::CanaryFailed
+                | Reason::WaitingForApproval
                 | Reason::NoCanarySelected
                 | Reason::InvalidSpec
                 | Reason::Paused

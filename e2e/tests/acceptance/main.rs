@@ -4,6 +4,7 @@
 //! and acts as placement controller and work agents by writing PlacementDecisions and the status of ManifestWorks.
 
 mod admission;
+mod approvals;
 mod batching;
 mod canaries;
 mod causes;

@@ -4,6 +4,7 @@
 
 mod actors;
 mod admission;
+mod approvals;
 mod examples;
 mod hub;
 mod image;

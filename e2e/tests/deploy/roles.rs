@@ -111,6 +111,10 @@ async fn the_controller_may_do_its_work() -> Result<()> {
     for verb in ["get", "list", "watch", "patch"] {
         questions.push(Ask::of(verb, CLUSTER, "managedclustersupgrades", "team-a"));
     }
+    questions.extend(
+        ["get", "list", "watch"]
+            .map(|verb| Ask::of(verb, CLUSTER, "managedclustersupgradeapprovals", "team-a")),
+    );
     questions.extend([
         Ask::of("patch", CLUSTER, "managedclustersupgrades/status", "team-a"),
         Ask::of("update", CLUSTER, "managedclustersupgrades/finalizers", "team-a"),
@@ -132,6 +136,8 @@ async fn the_controller_may_do_nothing_else() -> Result<()> {
     let questions = [
         Ask::of("create", CLUSTER, "managedclustersupgrades", "team-a"),
         Ask::of("delete", CLUSTER, "managedclustersupgrades", "team-a"),
+        Ask::of("create", CLUSTER, "managedclustersupgradeapprovals", "team-a"),
+        Ask::of("delete", CLUSTER, "managedclustersupgradeapprovals", "team-a"),
         Ask::of("update", CLUSTER, "managedclusters", ""),
         Ask::of("patch", CLUSTER, "managedclusters/status", ""),
         Ask::of("create", CLUSTER, "managedclustersetbindings", "team-a"),
@@ -167,7 +173,11 @@ async fn the_controller_may_do_nothing_else() -> Result<()> {
 async fn whoever_may_view_a_namespace_sees_upgrades_and_reports_and_writes_none() -> Result<()> {
     let admin = installed().await?.admin().await?;
     for user in [VIEWER, DEVELOPER] {
-        for resource in ["managedclustersupgrades", "managedclustersupgradereports"] {
+        for resource in [
+            "managedclustersupgrades",
+            "managedclustersupgradereports",
+            "managedclustersupgradeapprovals",
+        ] {
             // The role is aggregated by a controller, some time after it is applied.
             wait_until("the viewer's role is aggregated", WAIT_TIMEOUT, async || {
                 Ask::of("list", CLUSTER, resource, "team-a")

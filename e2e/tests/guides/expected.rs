@@ -9,13 +9,14 @@ use crate::shell::{SUCCESS, Step};
 
 /// The pages, in the order in which they are tried: the first one makes the upgrade `spring`, `retry-and-pause` deletes it, and the
 /// last one removes the controller from the hub.
-pub const PAGES: [&str; 28] = [
+pub const PAGES: [&str; 30] = [
     "docs/guide/first-upgrade.md",
     "docs/guide/before-you-start.md",
     "docs/guide/command-line.md",
     "docs/guide/dashboard.md",
     "docs/guide/canaries-and-slots.md",
     "docs/guide/maintenance-windows.md",
+    "docs/guide/approvals.md",
     "docs/guide/coming-from-cluster-curator.md",
     "docs/guide/coming-from-talm.md",
     "docs/guide/gates-and-acks.md",
@@ -25,6 +26,7 @@ pub const PAGES: [&str; 28] = [
     "docs/guide/risks.md",
     "docs/guide/rehearse.md",
     "docs/guide/plan-and-estimate.md",
+    "docs/guide/sizing.md",
     "docs/guide/troubleshooting.md",
     "docs/guide/support-matrix.md",
     "docs/guide/read-an-explanation.md",
@@ -88,6 +90,15 @@ const BEFORE: &[(&str, &str, &str)] = &[
         "kubectl mcu preflight spring",
         "kubectl patch mcu spring -n upgrades --type merge -p '{\"spec\":{\"preflight\":{\"mode\":\"Report\"}}}'\n\
          kubectl wait mcu/spring -n upgrades --for=jsonpath='{.status.preflight}' --timeout=60s",
+    ),
+    (
+        "docs/guide/approvals.md",
+        "kubectl mcu approvals",
+        "kubectl mcu create summer -n upgrades --name prod-1 --to 4.20.4 --paused\n\
+         kubectl patch mcu summer -n upgrades --type merge \
+           -p '{\"spec\":{\"paused\":false,\"upgradeStrategy\":{\"approvals\":[{\"name\":\"first\",\"when\":0}]}}}'\n\
+         kubectl wait mcu/summer -n upgrades --for=jsonpath='{.status.state}'=WaitingForApproval --timeout=60s\n\
+         until kubectl auth can-i create managedclustersupgradeapprovals -n upgrades --as anna; do sleep 1; done",
     ),
     (
         "docs/guide/lint-graph-data.md",

@@ -8,6 +8,7 @@ fn shipped() -> (Vec<DynamicObject>, Vec<DynamicObject>) {
         include_str!("../../../../deploy/admission-policy.yaml"),
         include_str!("../../../../deploy/admission-works.yaml"),
         include_str!("../../../../deploy/admission-reports.yaml"),
+        include_str!("../../../../deploy/admission-approvals.yaml"),
         include_str!("../../../../deploy/admission-hub.yaml"),
     ];
     let documents = files.iter().flat_map(|file| file.split("\n---\n"));

@@ -21,6 +21,8 @@ pub use self::boundary::{Boundary, BoundaryError};
 pub use self::schedule::{CronError, CronSchedule};
 pub use self::zone::{UnknownZone, Zone};
 
+/// The word with which minimumRemaining is left to the estimate of the upgrade.
+pub const ESTIMATE: &str = "Estimate";
 /// Most windows of a spec.
 pub const MAX_WINDOWS: usize = 16;
 /// Most exclusions of a spec.
@@ -49,9 +51,10 @@ pub struct MaintenanceSpec {
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub exclusions: Vec<MaintenanceExclusion>,
     /// A cluster starts only while more than this remains until its window closes, such as 2h; 0 by default. It must be shorter than every
-    /// window.
+    /// window. Estimate: what the slowest cluster that has not started takes in nine of ten cases by the estimate of the upgrade or, while
+    /// that is not known, by the time limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::duration_or_zero")]
+    #[schemars(schema_with = "schema::minimum_remaining")]
     pub minimum_remaining: Option<String>,
 }
 
@@ -161,4 +164,7 @@ pub struct MaintenanceSummary {
     /// The first time at which one of their windows opens. Absent while that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_opening: Option<Time>,
+    /// How much of a window must remain for a start, where spec.maintenance.minimumRemaining is Estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum_remaining: Option<String>,
 }

@@ -7,13 +7,18 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CanaryClusters, RetryRequest, SkipRequest};
+use super::{ApprovalCheckpoint, CanaryClusters, RetryRequest, SkipRequest};
 use crate::schema;
 
 /// Limits the risk of the upgrade: canaries, concurrency, time limits, tolerated failures and soak time.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeStrategy {
+    /// Points of the rollout at which the starts wait until somebody approves the plan by a ManagedClustersUpgradeApproval. An edit
+    /// of the spec, another selection or the retry of a canary makes it another plan, which is approved anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub approvals: Vec<ApprovalCheckpoint>,
     /// Clusters that are upgraded first; all of them must complete before any other cluster starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_clusters: Option<CanaryClusters>,
@@ -102,6 +107,7 @@ fn default_max_concurrency() -> IntOrString {
 impl Default for UpgradeStrategy {
     fn default() -> Self {
         UpgradeStrategy {
+            approvals: Vec::new(),
             canary_clusters: None,
             action_timeout: None,
             cluster_upgrade_timeout: default_cluster_timeout(),

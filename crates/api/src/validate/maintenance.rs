@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::selection::check_labels;
 use super::{SpecViolation, parse_duration, violation};
 use crate::maintenance::{
-    Boundary, CronSchedule, MAX_EXCLUSIONS, MAX_WINDOWS, MaintenanceExclusion, MaintenanceSpec,
+    Boundary, CronSchedule, ESTIMATE, MAX_EXCLUSIONS, MAX_WINDOWS, MaintenanceExclusion, MaintenanceSpec,
     MaintenanceWindow, TimeZoneSource, Zone, may_tell_zone,
 };
 
@@ -49,11 +49,12 @@ pub(super) fn check_maintenance(maintenance: Option<&MaintenanceSpec>, found: &m
         check_exclusion(&at, exclusion, found);
     }
     if let Some(text) = &maintenance.minimum_remaining
+        && text != ESTIMATE
         && parse_duration(text).is_none()
     {
         found.push(violation(
             format!("{field}.minimumRemaining"),
-            format!("{text:?} must be a duration of at most 8760h in hours, minutes and seconds, such as 2h or 1h30m (days are not a unit)"),
+            format!("{text:?} must be Estimate, or a duration of at most 8760h in hours, minutes and seconds, such as 2h or 1h30m (days are not a unit)"),
         ));
     }
 }

@@ -4,6 +4,7 @@
 //! object may have been stored under an older CRD. They also check what CEL cannot: the size of an action, duplicates
 //! among its manifests, and names and labels that cannot exist (`docs/design/rules.md#one-set-of-spec-rules`).
 
+mod approvals;
 mod grammar;
 mod maintenance;
 mod preflight;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use crate::lenient::measure;
 use crate::mcu::{ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, UpgradeStrategy};
 use crate::names::MAX_MCU_NAME;
+use approvals::check_checkpoints;
 use grammar::is_lower_case;
 use maintenance::check_maintenance;
 use preflight::check_preflight;
@@ -29,6 +31,7 @@ use retry::check_retries;
 use selection::{check_placements, check_selector};
 use skip::check_skipped;
 
+pub use approvals::{CheckpointAt, parse_checkpoint};
 pub use grammar::is_subdomain;
 
 /// Largest total of an action's manifests as JSON, the limit of OCM's webhook. The other fields of the ManifestWork
@@ -202,6 +205,7 @@ fn check_operator(field: &str, operator: &OperatorRef, found: &mut Vec<SpecViola
 }
 
 fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<SpecViolation>) {
+    check_checkpoints(strategy, found);
     check_retries(&strategy.retry, found);
     check_skipped(&strategy.skip, found);
     if let Some(canaries) = &strategy.canary_clusters {

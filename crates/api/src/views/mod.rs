@@ -2,12 +2,14 @@
 //! fit into a small memory. A field that does not have the expected shape is kept as an error (see
 //! [`crate::lenient`]).
 
+mod approval;
 mod cluster;
 mod placement;
 mod work;
 
 mod upgrade;
 
+pub use approval::Approval;
 pub use cluster::{ClusterClaim, ManagedCluster, ManagedClusterSpec, ManagedClusterStatus};
 pub use placement::{
     BindingSpec, BindingStatus, Decision, ManagedClusterSet, ManagedClusterSetBinding, Placement,

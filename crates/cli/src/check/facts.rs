@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::hub::any::{Kind, MANAGED_CLUSTER, is_simulated};
-use crate::{rows, upgrade};
+use crate::{approval, rows, upgrade};
 
 /// Name of the controller's Deployment and of its Lease.
 pub const CONTROLLER: &str = "mcu-controller";
@@ -234,10 +234,13 @@ fn not_served(failure: Failure) -> Result<Option<Value>, Failure> {
     }
 }
 
+/// Plurals of our kinds.
+pub(super) const OUR_KINDS: [&str; 3] = [upgrade::PLURAL, rows::PLURAL, approval::PLURAL];
+
 /// The CRDs of our kinds that exist.
 async fn definitions(hub: &Hub) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
-    for plural in [upgrade::PLURAL, rows::PLURAL] {
+    for plural in OUR_KINDS {
         let name = format!("{plural}.{}", api::GROUP);
         found.extend(hub.object(DEFINITION, None, &name).await?);
     }

@@ -5,7 +5,7 @@ use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
-use super::facts::{CONTROLLER, Installed};
+use super::facts::{CONTROLLER, Installed, OUR_KINDS};
 use super::{Check, Checks, Level, agents, definitions, skew, some};
 use crate::age;
 use crate::table::one_line;
@@ -44,7 +44,7 @@ fn kinds(checks: &mut Checks, facts: &Installed) {
     match &facts.kinds {
         Err(why) => checks.unread("What the hub serves", why),
         Ok(served) => {
-            for plural in [crate::upgrade::PLURAL, crate::rows::PLURAL] {
+            for plural in OUR_KINDS {
                 if served.contains(plural) {
                     checks.ok(format!("The hub serves {plural}"));
                 } else {

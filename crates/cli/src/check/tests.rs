@@ -35,9 +35,7 @@ fn deployment(args: &[&str], ready: i64) -> Value {
 
 pub(super) fn good_installation() -> Installed {
     let condition = |kind: &str, status: &str| json!([{"type": kind, "status": status, "lastTransitionTime": "2026-03-01T11:00:00Z"}]);
-    let kinds: BTreeSet<String> = [crate::upgrade::PLURAL, crate::rows::PLURAL]
-        .map(str::to_owned)
-        .into();
+    let kinds: BTreeSet<String> = facts::OUR_KINDS.map(str::to_owned).into();
     Installed {
         is_simulated: false,
         kinds: Ok(kinds),

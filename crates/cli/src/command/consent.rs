@@ -1,7 +1,6 @@
 //! `accept` and `ack`: each shows what a risk or a gate is about, and edits the spec.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, IsTerminal as _};
 
 use api::message::count;
 use api::report::ReportRow;
@@ -58,7 +57,11 @@ pub(super) async fn run(
         screen.print(&told(&upgrade, consent, name, "unchanged"));
         return Ok(Exit::Done);
     }
-    if !args.yes && !confirmed(consent, screen) {
+    let question = match consent {
+        Consent::Risk => "Accept this risk",
+        Consent::Gate => "Acknowledge this gate",
+    };
+    if !args.yes && !screen.confirms(question) {
         return Err(Failure::Other("nothing was changed".to_owned()));
     }
     let after = edit::carry_out(&hub, &upgrade, &change(consent, &list)).await?;
@@ -186,21 +189,6 @@ fn check(
     }
     screen.note(&output::text(&report));
     Err(Failure::Other("nothing was changed".to_owned()))
-}
-
-/// Asks in a terminal. A script is not asked.
-fn confirmed(consent: Consent, screen: Screen) -> bool {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return true;
-    }
-    let verb = match consent {
-        Consent::Risk => "Accept this risk",
-        Consent::Gate => "Acknowledge this gate",
-    };
-    screen.note(&format!("{verb}? [y/N] "));
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
 }
 
 #[cfg(test)]

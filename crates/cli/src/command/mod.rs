@@ -1,5 +1,6 @@
 //! The commands. They connect the command line, the hub and the renderers.
 
+mod approve;
 pub(crate) mod change;
 mod check;
 mod cluster;
@@ -130,6 +131,11 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
             change::pause(common, &args.name, false, screen).await
         }
         Command::Preflight(_) | Command::Accept(_) | Command::Ack(_) => before_start(cli, screen).await,
+        Command::Approvals(args) => approve::list(common, args, screen).await,
+        Command::Approve(args) => {
+            refuse_all_namespaces(common)?;
+            approve::run(common, args, screen).await
+        }
         Command::Retry(_) | Command::Skip(_) | Command::Unskip(_) => of_clusters(cli, screen).await,
     }
 }

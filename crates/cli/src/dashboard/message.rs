@@ -5,7 +5,7 @@
 use api::conditions;
 use api::estimate::UpgradeEstimate;
 use api::maintenance::MaintenanceSummary;
-use api::mcu::CauseGroup;
+use api::mcu::{CauseGroup, CheckpointStatus};
 use api::report::{Phase, ReportRow};
 use api::text::cut;
 use api::time::{to_chrono, to_rfc3339};
@@ -88,8 +88,18 @@ pub fn upgrade(upgrade: &Upgrade) -> Value {
         "canaries": canaries.map(|canaries| json!({"complete": canaries.complete, "total": canaries.total, "failed": canaries.failed})),
         "estimate": status.and_then(|status| estimate(status.estimate.as_ref()?)),
         "preflight": status.and_then(|status| status.preflight),
-        "maintenance": status.and_then(|status| status.maintenance.as_ref()).map(maintenance),
+        "approvals": status.map(|status| status.approvals.iter().map(approval).collect::<Vec<_>>()),
+        "maintenance": status.and_then(|status| status.maintenance.as_ref()).filter(|windows| windows.waiting > 0).map(maintenance),
         "notes": notes(upgrade),
+    })
+}
+
+/// A checkpoint, and who approved.
+fn approval(checkpoint: &CheckpointStatus) -> Value {
+    json!({
+        "name": text(&checkpoint.name, MAX_WORD),
+        "state": text(&checkpoint.state, MAX_WORD),
+        "approver": text(&checkpoint.approver, MAX_NAME),
     })
 }
 
@@ -133,6 +143,7 @@ fn notes(upgrade: &Upgrade) -> Vec<String> {
             stalled.reason.as_str()
         }
         None if upgrade.paused && !upgrade.is(conditions::READY) => conditions::reason::PAUSED,
+        None if upgrade.waits_for_approval() => conditions::reason::WAITING_FOR_APPROVAL,
         None => "",
     };
     let names = Names {

@@ -9,6 +9,7 @@
 pub mod documents;
 pub mod output;
 pub mod schema;
+mod windows;
 mod without_effect;
 pub mod work;
 
@@ -215,6 +216,7 @@ impl Linter {
         problems.extend(self.work.check(&self.validator, &object, drops));
         problems.extend(image_without_digest(&object));
         problems.extend(without_effect::settings(written));
+        problems.extend(windows::never_open(written, chrono::Utc::now()));
         problems.sort_by(|a, b| a.field.cmp(&b.field));
         problems.dedup();
         problems

@@ -1,5 +1,6 @@
 //! Turns objects into text. All functions are pure: callers pass in the objects and the current time.
 
+pub mod approvals;
 pub mod causes;
 pub mod check;
 pub mod cluster;
@@ -48,7 +49,7 @@ pub fn state_tone(state: &str) -> Tone {
     match state {
         "Complete" => Tone::Good,
         "Stalled" | "Invalid" => Tone::Bad,
-        "Paused" | "Deleting" | "<unknown>" => Tone::Warn,
+        "Paused" | "WaitingForApproval" | "Deleting" | "<unknown>" => Tone::Warn,
         _ => Tone::Plain,
     }
 }

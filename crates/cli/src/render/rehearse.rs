@@ -75,7 +75,7 @@ pub(super) fn moment(begin: DateTime<Utc>, time: DateTime<Utc>) -> String {
     format!("{} (after {after})", seconds(time))
 }
 
-pub(super) fn seconds(time: DateTime<Utc>) -> String {
+pub(crate) fn seconds(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 

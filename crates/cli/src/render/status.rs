@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::age;
 use crate::paint::{Paint, Tone};
 use crate::remedy::{self, Names};
+use crate::render::approvals;
 use crate::render::rehearse::seconds;
 use crate::render::{phase_tone, state_tone};
 use crate::table::{Cell, Table, lines, one_line, or_none};
@@ -46,7 +47,7 @@ pub fn render(upgrade: &Upgrade, wide: bool, now: DateTime<Utc>, paint: Paint) -
         return text;
     };
     text.push('\n');
-    counts(&mut text, upgrade, status, paint);
+    counts(&mut text, upgrade, status, now, paint);
     text.push_str(&conditions_table(upgrade, wide, now, paint));
     let left_out = status.truncated.unwrap_or_default();
     let failed = Notes {
@@ -150,7 +151,13 @@ fn field(text: &mut String, key: &str, value: &str) {
     let _ = writeln!(text, "{:<14}{value}", format!("{key}:"));
 }
 
-fn counts(text: &mut String, upgrade: &Upgrade, status: &ManagedClustersUpgradeStatus, paint: Paint) {
+fn counts(
+    text: &mut String,
+    upgrade: &Upgrade,
+    status: &ManagedClustersUpgradeStatus,
+    now: DateTime<Utc>,
+    paint: Paint,
+) {
     let clusters = status.clusters_summery.unwrap_or_default();
     field(text, "Progress", &progress(clusters));
     if let Some(canaries) = status
@@ -163,8 +170,11 @@ fn counts(text: &mut String, upgrade: &Upgrade, status: &ManagedClustersUpgradeS
     if let Some(preflight) = status.preflight {
         field(text, "Preflight", &answers(preflight, paint));
     }
-    if let Some(windows) = &status.maintenance {
+    if let Some(windows) = status.maintenance.as_ref().filter(|windows| windows.waiting > 0) {
         field(text, "Windows", &waiting(windows));
+    }
+    if let Some(asked) = approvals::asked(upgrade, now) {
+        field(text, "Approval", &asked);
     }
     if let Some(estimate) = &status.estimate {
         field(text, "ETA", &eta(estimate));
@@ -408,6 +418,7 @@ fn advice(upgrade: &Upgrade, paint: Paint) -> String {
     let reason = match upgrade.condition(conditions::STALLED) {
         Some(stalled) if stalled.status == "True" => stalled.reason.as_str(),
         _ if upgrade.paused && !upgrade.is(conditions::READY) => conditions::reason::PAUSED,
+        _ if upgrade.waits_for_approval() => conditions::reason::WAITING_FOR_APPROVAL,
         _ => "",
     };
     sentences.extend(remedy::for_upgrade(reason, names));

@@ -18,6 +18,7 @@ use rollout::Urgency;
 use crate::age;
 use crate::causes;
 use crate::paint::{Paint, Tone};
+use crate::render::approvals;
 use crate::render::rehearse::seconds;
 use crate::render::status::{answers, progress, slots, target};
 use crate::render::{phase_tone, state_tone};
@@ -71,8 +72,11 @@ fn head(picture: Picture<'_>, now: DateTime<Utc>, paint: Paint) -> String {
         if let Some(counts) = status.preflight {
             fields.push(("Preflight", answers(counts, paint)));
         }
-        if let Some(windows) = &status.maintenance {
+        if let Some(windows) = status.maintenance.as_ref().filter(|windows| windows.waiting > 0) {
             fields.push(("Windows", windows_told(windows, now)));
+        }
+        if let Some(asked) = approvals::asked(upgrade, now) {
+            fields.push(("Approval", paint.tone(Tone::Warn, &asked)));
         }
         if let Some(end) = status.estimate.as_ref().and_then(|estimate| eta(estimate, now)) {
             fields.push(("ETA", end));

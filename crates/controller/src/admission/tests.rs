@@ -92,6 +92,7 @@ fn complete() -> Hub {
         include_str!("../../../../deploy/admission-policy.yaml"),
         include_str!("../../../../deploy/admission-works.yaml"),
         include_str!("../../../../deploy/admission-reports.yaml"),
+        include_str!("../../../../deploy/admission-approvals.yaml"),
         include_str!("../../../../deploy/admission-hub.yaml"),
     ];
     let objects = files
@@ -177,7 +178,7 @@ async fn policies_that_may_not_be_read_are_told_as_unknown() {
         "{ready}"
     );
     assert!(ready.contains("is forbidden (403)"), "{ready}");
-    assert_eq!(metric, "mcu_admission_policies_missing 4");
+    assert_eq!(metric, "mcu_admission_policies_missing 5");
 }
 
 #[tokio::test(start_paused = true)]

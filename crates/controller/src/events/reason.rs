@@ -77,6 +77,10 @@ reasons! {
     Paused, Upgrade, Normal, "Pause";
     /// The upgrade continues after a pause.
     Resumed, Upgrade, Normal, "Resume";
+    /// No further cluster starts until somebody approves the plan.
+    ApprovalRequested, Upgrade, Normal, "Approve";
+    /// Somebody approved the plan at a checkpoint.
+    Approved, Upgrade, Normal, "Approve";
     /// Every selected cluster is complete.
     Completed, Upgrade, Normal, "Upgrade";
     /// Failed clusters are retried.

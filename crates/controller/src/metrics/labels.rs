@@ -234,6 +234,8 @@ label! {
         Invalid = "invalid",
         /// spec.paused is set and the upgrade is not complete.
         Paused = "paused",
+        /// Nothing is in flight, and no cluster starts until somebody approves the plan.
+        WaitingForApproval = "waiting_for_approval",
         /// No cluster will move until a human acts (Stalled=True).
         Stalled = "stalled",
         /// A cluster is in flight or will start without a human (Reconciling=True).
@@ -303,6 +305,8 @@ label! {
         Upgrade = "ManagedClustersUpgrade",
         /// ManagedClustersUpgradeReport.
         Report = "ManagedClustersUpgradeReport",
+        /// ManagedClustersUpgradeApproval.
+        Approval = "ManagedClustersUpgradeApproval",
         /// ManifestWork with our label.
         Work = "ManifestWork",
         /// ManagedCluster.

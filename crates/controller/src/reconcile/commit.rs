@@ -94,7 +94,13 @@ pub(super) fn commit(
             observed,
             result,
             estimated,
+            longest,
         }) => {
+            let spec = observed.wanted.spec.as_ref();
+            if let Some((spec, longest)) = spec.zip(longest) {
+                // The windows of this pass were those before.
+                entry.dirty |= spec.calendars.set_estimated_minimum(longest);
+            }
             let policy = &observed.wanted.policy;
             if policy.hold.is_some() {
                 entry.estimated = None;
@@ -467,6 +473,7 @@ fn draft_status(
         preflight,
         warned,
         estimated,
+        minimum_remaining: entry.in_force().and_then(|spec| spec.estimated_minimum()),
         now,
     };
     let previous = PreviousStatus { latest, written };

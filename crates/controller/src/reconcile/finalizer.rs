@@ -35,6 +35,8 @@ pub fn policy() -> Policy {
         target: Arc::from(""),
         allow_downgrade: false,
         requires_preflight: false,
+        checkpoints: Vec::new(),
+        spec_hash: Arc::from(""),
     }
 }
 

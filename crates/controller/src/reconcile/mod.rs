@@ -29,7 +29,7 @@ pub mod storage;
 
 use std::time::Instant;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Plan, Policy};
 
 use crate::clock;
@@ -101,10 +101,12 @@ fn plan(context: &Context, observed: Observed, now: DateTime<Utc>) -> Planned {
     let plan = rollout::plan(now, &observed.wanted.policy, &observed.observation.fleet);
     context.metrics.planned(clock::since(started));
     let estimated = estimated(&observed, &plan, now);
+    let longest = longest(&observed, now);
     Planned {
         observed,
         plan,
         estimated,
+        longest,
     }
 }
 
@@ -120,12 +122,25 @@ fn estimated(observed: &Observed, plan: &Plan, now: DateTime<Utc>) -> Estimated 
     })
 }
 
+/// Estimates how long the slowest cluster takes that has not started, if that is due and the maintenance windows depend on it.
+fn longest(observed: &Observed, now: DateTime<Utc>) -> Option<TimeDelta> {
+    observed.wanted.spec.as_ref()?.estimated_minimum()?;
+    let profiles = observed.profiles.as_ref()?;
+    estimate::longest(
+        now,
+        &observed.wanted.policy,
+        &observed.observation.fleet,
+        profiles,
+    )
+}
+
 /// Checks the plan against the safety rules, which are stated apart from the planner. Pure; the context only counts.
 fn check(context: &Context, planned: Planned, now: DateTime<Utc>) -> Checked {
     let Planned {
         observed,
         plan,
         estimated,
+        longest,
     } = planned;
     let wanted = &observed.wanted;
     let violations = rollout::check::check(now, &wanted.policy, &observed.observation.fleet, &plan);
@@ -144,6 +159,7 @@ fn check(context: &Context, planned: Planned, now: DateTime<Utc>) -> Checked {
         observed,
         result,
         estimated,
+        longest,
     }
 }
 

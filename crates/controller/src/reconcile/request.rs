@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use api::validate::SpecViolation;
 use api::views::Upgrade;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet::Observation;
 use resolve::origin::Completed;
 use resolve::spec::ResolvedSpec;
@@ -91,6 +91,8 @@ pub(super) struct Planned {
     pub plan: Plan,
     /// When the upgrade ends, if it was estimated.
     pub estimated: Estimated,
+    /// How long the slowest cluster takes that has not started, if that was estimated and is known.
+    pub longest: Option<TimeDelta>,
 }
 
 /// A plan after the independent check.
@@ -101,4 +103,6 @@ pub(super) struct Checked {
     pub result: Result<Plan, Vec<Violation>>,
     /// When the upgrade ends, if it was estimated.
     pub estimated: Estimated,
+    /// How long the slowest cluster takes that has not started, if that was estimated and is known.
+    pub longest: Option<TimeDelta>,
 }

@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use resolve::origin::Completed;
 use rollout::{FutureStarts, Plan, StallReason};
 
+use super::approvals;
 use super::input::{PreviousStatus, StatusInput};
 use super::text::plain;
 
@@ -138,6 +139,8 @@ fn not_ready(
         )
     } else if reconciling.status {
         (reason::RECONCILING, reconciling.message.clone())
+    } else if let Some(text) = approvals::asked(plan, complete_text, input.names) {
+        (reason::WAITING_FOR_APPROVAL, text)
     } else {
         (reason::RECONCILING, complete_text.to_owned())
     };
@@ -401,13 +404,16 @@ fn reconciling(plan: &Plan) -> ConditionDraft {
             ),
             None => text,
         };
+        let text = join([text.as_str(), &approvals::waiting(plan).unwrap_or_default()]);
         verdict(types::RECONCILING, true, reason::RECONCILING, text)
     } else {
         verdict(
             types::RECONCILING,
             false,
             reason::IDLE,
-            "No cluster is in flight, and the controller has none to start",
+            approvals::waiting(plan).unwrap_or_else(|| {
+                "No cluster is in flight, and the controller has none to start".to_owned()
+            }),
         )
     }
 }
@@ -427,7 +433,11 @@ fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
             types::STALLED,
             false,
             reason::MOVING,
-            "The upgrade is complete, paused or making progress",
+            if plan.summary.waiting_for_approval > 0 && !plan.outlook.moving {
+                "The upgrade waits for an approval"
+            } else {
+                "The upgrade is complete, paused or making progress"
+            },
         );
     };
     let lost = lost(summary.clusters.failed, summary.degraded);

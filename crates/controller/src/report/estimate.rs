@@ -33,6 +33,22 @@ pub fn has_end(policy: &Policy, plan: &Plan) -> bool {
     policy.hold.is_none() && !policy.deleting && plan.outlook.moving && !plan.outlook.complete
 }
 
+/// How long the slowest cluster takes in nine of ten cases that has not started, rounded up. `None` if a step of it has a time that nobody
+/// knows.
+#[must_use]
+pub fn longest(
+    now: DateTime<Utc>,
+    policy: &Policy,
+    fleet: &Fleet,
+    profiles: &[Profile],
+) -> Option<TimeDelta> {
+    let timings = Timings::new(now, policy, fleet, profiles, OtherTimes::NONE);
+    let seconds = timings.longest_p90()?.num_seconds();
+    Some(TimeDelta::seconds(
+        (seconds + ROUNDED_TO - 1) / ROUNDED_TO * ROUNDED_TO,
+    ))
+}
+
 /// Estimates the end. `None` if a step of a cluster has a time that nobody knows.
 #[must_use]
 pub fn estimate(

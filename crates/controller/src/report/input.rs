@@ -40,6 +40,8 @@ pub struct StatusInput<'a> {
     pub warned: Vec<Warned<'a>>,
     /// When the upgrade ends, if this pass has estimated it.
     pub estimated: Estimated,
+    /// How much of a maintenance window must remain for a start, if the spec leaves that to the estimate.
+    pub minimum_remaining: Option<TimeDelta>,
     /// The current time.
     pub now: DateTime<Utc>,
 }

@@ -1,5 +1,6 @@
 //! What the controller publishes about an upgrade: rows of reports, status and Events.
 
+mod approvals;
 mod causes;
 pub mod conditions;
 pub mod estimate;

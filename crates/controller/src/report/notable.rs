@@ -1,7 +1,7 @@
 //! Decides which Events a new status and new records cause. Pure.
 
 use api::conditions as types;
-use api::mcu::{ManagedClustersUpgradeStatus, UpgradeState};
+use api::mcu::{CheckpointStatus, ManagedClustersUpgradeStatus, UpgradeState};
 use api::message::count;
 use rollout::{Phase, Record};
 
@@ -62,8 +62,48 @@ pub fn of_status(
         };
         found.push((EventReason::Retrying, format!("{what} ({by})")));
     }
+    found.extend(approvals(previous, next));
     found.extend(stalled(previous, next));
     found
+}
+
+/// Checkpoints at which somebody is asked, or was and has approved.
+fn approvals(
+    previous: &ManagedClustersUpgradeStatus,
+    next: &ManagedClustersUpgradeStatus,
+) -> Vec<(EventReason, String)> {
+    let changed = next.approvals.iter().filter(|checkpoint| {
+        let mut before = previous.approvals.iter();
+        let before = before.find(|before| before.name == checkpoint.name);
+        before.is_none_or(|before| before.state != checkpoint.state)
+    });
+    let event = |checkpoint: &CheckpointStatus| {
+        let CheckpointStatus {
+            name,
+            approver,
+            message: why,
+            ..
+        } = checkpoint;
+        match checkpoint.state.as_str() {
+            CheckpointStatus::WAITING => Some((
+                EventReason::ApprovalRequested,
+                format!(
+                    "Checkpoint {name} waits for an approval of plan {}",
+                    checkpoint.plan_hash
+                ),
+            )),
+            CheckpointStatus::APPROVED if why.is_empty() => Some((
+                EventReason::Approved,
+                format!("Checkpoint {name} is approved by {approver}"),
+            )),
+            CheckpointStatus::APPROVED => Some((
+                EventReason::Approved,
+                format!("Checkpoint {name} is approved by {approver}: {why}"),
+            )),
+            _ => None,
+        }
+    };
+    changed.filter_map(event).collect()
 }
 
 /// True when an upgrade continues after a pause: false if it is complete, invalid or being deleted.

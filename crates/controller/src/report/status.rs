@@ -10,10 +10,12 @@ use api::mcu::{
 };
 use api::text::cut;
 use api::time::from_chrono;
+use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use resolve::origin::Completed;
 use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, StallReason, Summary, Urgency};
 
+use super::approvals;
 use super::causes::{self, reason_of};
 use super::conditions;
 use super::estimate;
@@ -104,7 +106,8 @@ fn of_plan(
         canaries: (canaries.total > 0).then(|| format!("{}/{}", summary.finished_canaries, canaries.total)),
         phases: phases(&plan.clusters),
         preflight: input.preflight,
-        maintenance: maintenance(summary),
+        maintenance: maintenance(summary, input.minimum_remaining),
+        approvals: approvals::of_plan(plan, previous.latest, input.now),
         estimate: estimated(input, plan, previous),
         causes,
         progress: Some(format!(
@@ -126,10 +129,12 @@ fn of_plan(
     }
 }
 
-fn maintenance(summary: &Summary) -> Option<MaintenanceSummary> {
-    (summary.waiting_for_window > 0).then(|| MaintenanceSummary {
+fn maintenance(summary: &Summary, minimum: Option<TimeDelta>) -> Option<MaintenanceSummary> {
+    let is_told = summary.waiting_for_window > 0 || minimum.is_some();
+    is_told.then(|| MaintenanceSummary {
         waiting: count(summary.waiting_for_window),
         next_opening: summary.next_opening.map(from_chrono),
+        minimum_remaining: minimum.map(rollout::duration),
     })
 }
 
@@ -189,6 +194,8 @@ fn state(input: &StatusInput<'_>, plan: &Plan) -> UpgradeState {
         UpgradeState::Paused
     } else if plan.outlook.stalled.is_some() || (plan.outlook.complete && input.refused.is_some()) {
         UpgradeState::Stalled
+    } else if summary.waiting_for_approval > 0 && !plan.outlook.moving {
+        UpgradeState::WaitingForApproval
     } else if canaries_running {
         UpgradeState::Canary
     } else if summary.in_flight > 0 || summary.clusters.initialized > 0 {
@@ -254,7 +261,11 @@ fn fit(mut status: ManagedClustersUpgradeStatus) -> ManagedClustersUpgradeStatus
             .chain(&mut status.waiting_clusters);
         let messages = notes.map(|note| &mut note.message);
         let causes = status.causes.iter_mut().map(|cause| &mut cause.message);
-        for message in messages.chain(causes) {
+        let approvals = status
+            .approvals
+            .iter_mut()
+            .map(|checkpoint| &mut checkpoint.message);
+        for message in messages.chain(causes).chain(approvals) {
             *message = cut(message, most).to_owned();
         }
     }

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::labels::WatchKind;
 use crate::published::{Published, Subscription};
 
-/// Object kinds whose lists must have arrived before anything is planned.
+/// Object kinds whose lists must have arrived before anything is planned. Approvals are none of them: without them nothing starts that
+/// needs one.
 pub const KINDS: [WatchKind; 8] = [
     WatchKind::Cluster,
     WatchKind::Work,
@@ -155,12 +156,11 @@ impl Freshness {
     }
 
     /// Records that the watch of a kind has ended, so the kind must be listed again. If an `outage` closed
-    /// the view, the other watches may be broken without knowing it, so all are restarted.
+    /// the view, the other watches may be broken without knowing it, so all are restarted. A kind that nobody waits for closes nothing.
     pub fn lost(&self, kind: WatchKind, outage: bool) {
         let mut inner = self.inner();
-        if let Some(found) = inner.of(kind) {
-            found.fresh = None;
-        }
+        let Some(found) = inner.of(kind) else { return };
+        found.fresh = None;
         if std::mem::take(&mut inner.open) && outage {
             self.want(&mut inner);
         }

@@ -26,6 +26,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Watched;
+use crate::sources::Sources;
 use crate::state::context::Context;
 
 /// Longest time of one page.
@@ -147,6 +148,7 @@ pub(super) struct Source<K> {
     client: Client,
     label: Option<&'static str>,
     backoff: ReconnectBackoff,
+    sources: Sources,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -156,11 +158,17 @@ where
 {
     /// All objects of the kind, or those with a label.
     pub(super) fn new(context: Arc<Context>, client: Client, label: Option<&'static str>) -> Source<K> {
+        let sources = if K::APART {
+            context.sources.apart()
+        } else {
+            context.sources.clone()
+        };
         Source {
             context,
             client,
             label,
             backoff: ReconnectBackoff::default(),
+            sources,
             kind: PhantomData,
         }
     }
@@ -185,7 +193,8 @@ where
                 WatchFailure::Failed { reason, wait } => (reason, true, wait.min(MAX_WAIT)),
             };
             self.context.watch_lost(K::KIND, outage, &reason);
-            let pause = self.backoff.next(self.context.sources.random());
+            self.context.update(K::lost);
+            let pause = self.backoff.next(self.sources.random());
             sleep(wait).await;
             // A request for a new view does not wait for the backoff of an old one.
             tokio::select! {
@@ -368,7 +377,7 @@ where
 
     /// Watches until the server ends the watch regularly. `version` is where to continue.
     async fn watch(&mut self, generation: u64, version: &mut String) -> Result<(), WatchFailure> {
-        let seconds = RENEWAL.0 + u32::try_from(self.context.sources.random() % RENEWAL.1).unwrap_or(0);
+        let seconds = RENEWAL.0 + u32::try_from(self.sources.random() % RENEWAL.1).unwrap_or(0);
         let lines = timeout(START_TIMEOUT, self.open(seconds, version));
         let lines = lines.await.map_err(|_| {
             silent(
@@ -409,7 +418,7 @@ where
             self.backoff.reset();
         } else if ended.is_ok() {
             // If a server ends every watch at once, the next request waits.
-            sleep(self.backoff.next(self.context.sources.random())).await;
+            sleep(self.backoff.next(self.sources.random())).await;
         }
         ended
     }

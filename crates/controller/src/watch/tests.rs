@@ -104,7 +104,7 @@ async fn a_quiet_hub_is_listed_once_and_its_watches_are_renewed_without_a_list()
         sleep(Duration::from_secs(1)).await;
         assert!(watcher.context.freshness.is_complete() && watcher.readiness.is_ready());
     }
-    assert_eq!(watcher.hub.count("LIST", "*"), KINDS.len());
+    assert_eq!(watcher.hub.count("LIST", "*"), KINDS.len() + 1, "approvals, too");
     let renewals = watcher.hub.count("WATCH", CLUSTERS);
     assert!((13..=16).contains(&renewals), "{renewals}");
     assert!(watcher.metric("mcu_watch_restarts_total{kind=\"ManagedCluster\"} 0"));
@@ -556,4 +556,35 @@ async fn versions_that_are_no_numbers_are_never_compared() {
     sleep(Duration::from_secs(5)).await;
     watcher.synced().await;
     assert_eq!(watcher.clusters(), ["c1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_waits_for_approvals_and_none_counts_while_nobody_tells_of_them() {
+    const APPROVALS: &str = "managedclustersupgradeapprovals";
+    let hub = Hub::default();
+    hub.fault(APPROVALS, Some(Fault::Refuse(404, 0)));
+    hub.put(CLUSTERS, cluster("c1"));
+    hub.put(
+        APPROVALS,
+        json!({
+            "metadata": {"namespace": "n", "name": "a"},
+            "spec": {"upgrade": "spring", "checkpoint": "half", "planHash": "h", "approver": "anna"},
+        }),
+    );
+    let watcher = Watcher::start(&hub);
+    watcher.until(|watcher| watcher.readiness.is_ready()).await;
+    let known = |watcher: &Watcher| {
+        watcher
+            .context
+            .with(|state| state.index.approvals.of("n/spring").len())
+    };
+    assert_eq!(known(&watcher), 0);
+    hub.fault(APPROVALS, None);
+    watcher.until(|watcher| known(watcher) == 1).await;
+    hub.fault(APPROVALS, Some(Fault::Down));
+    hub.cut();
+    watcher.until(|watcher| known(watcher) == 0).await;
+    watcher.until(|watcher| watcher.readiness.is_ready()).await;
+    hub.fault(APPROVALS, None);
+    watcher.until(|watcher| known(watcher) == 1).await;
 }

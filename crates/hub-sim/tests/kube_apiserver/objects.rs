@@ -27,7 +27,7 @@ const fn kind(api_version: &'static str, kind: &'static str, plural: &'static st
 }
 
 /// All of them.
-pub const KINDS: [Kind; 11] = [
+pub const KINDS: [Kind; 12] = [
     kind(
         "work.open-cluster-management.io/v1",
         "ManifestWork",
@@ -85,6 +85,12 @@ pub const KINDS: [Kind; 11] = [
         true,
     ),
     kind("v1", "Secret", "secrets", false),
+    kind(
+        "cluster.open-cluster-management.io/v1beta1",
+        "ManagedClustersUpgradeApproval",
+        "managedclustersupgradeapprovals",
+        false,
+    ),
 ];
 
 /// A valid object of a kind without its name.
@@ -93,6 +99,9 @@ pub fn valid(kind: &Kind) -> Value {
         "Placement" => json!({"spec": {}}),
         "ManagedClustersUpgrade" => json!({"spec": {"clusterVersion": {"version": "4.15.3"}}}),
         "ManagedClustersUpgradeReport" => json!({"rows": []}),
+        "ManagedClustersUpgradeApproval" => {
+            json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna"}})
+        }
         _ => json!({}),
     }
 }
@@ -142,6 +151,13 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
             json!({"rows": [{"cluster": "c1", "phase": "Pending", "revision": "1", "since": "2026-01-01T00:00:00Z", "reason": "WaitingForSlot", "canary": true}]}),
             json!({"rows": [{"cluster": "c1"}]}),
             json!({"rows": [], "nonsense": {}}),
+            json!({}),
+        ],
+        "ManagedClustersUpgradeApproval" => vec![
+            json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna"}}),
+            json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna", "message": "CHG0042", "expires": "2026-12-02T00:00:00Z"}}),
+            json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna", "expires": "tomorrow"}}),
+            json!({"spec": {"upgrade": "", "checkpoint": "half", "planHash": "1a2b"}}),
             json!({}),
         ],
         "ManagedClusterSet" => vec![

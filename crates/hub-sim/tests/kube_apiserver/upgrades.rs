@@ -161,6 +161,7 @@ fn maintenance(random: &mut Random) -> Value {
     if random.chance(30) {
         maintenance["minimumRemaining"] = random.pick(vec![
             json!("2h"),
+            json!("Estimate"),
             json!("0"),
             json!("6h"),
             json!("1h30m"),

@@ -2,6 +2,7 @@
 //! something changes that concerns it, and ignores objects that are older than the cached ones (read your
 //! writes).
 
+mod approvals;
 mod changes;
 mod cluster;
 mod installed;
@@ -17,10 +18,12 @@ use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};
 use api::views::{
-    ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
+    Approval, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement,
+    PlacementDecision,
 };
 use chrono::{DateTime, Utc};
 
+pub use approvals::Approvals;
 pub use changes::SelectionChanges;
 pub use cluster::{Availability, ClusterId, ClusterView, Clusters};
 use installed::InstalledVersion;
@@ -48,6 +51,8 @@ pub struct Index {
     deleted: AHashSet<Arc<str>>,
     /// Placements, decisions, sets, bindings.
     pub placements: Placements,
+    /// Approvals of upgrades.
+    pub approvals: Approvals,
     works: AHashMap<Arc<str>, ClusterWorks>,
     owned: AHashMap<Uid, BTreeSet<Arc<str>>>,
     probes: Probes,
@@ -184,6 +189,16 @@ impl Index {
             Change::Deleted(object) => self.placements.delete_binding(&key(object, &mut self.pool)),
         };
         self.note_everything(changed);
+    }
+
+    /// Handles a change of an approval. Returns `namespace/name` of the upgrades that it concerns.
+    pub fn approval(&mut self, change: &Change<Approval>) -> Vec<Arc<str>> {
+        let (Change::Applied(object) | Change::Deleted(object)) = change;
+        let at = key(object, &mut self.pool);
+        match change {
+            Change::Applied(object) => self.approvals.apply(&at, object),
+            Change::Deleted(_) => self.approvals.delete(&at).into_iter().collect(),
+        }
     }
 
     fn note(&mut self, changed: bool) {

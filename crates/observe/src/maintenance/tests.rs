@@ -120,6 +120,38 @@ fn without_windows_and_exclusions_clusters_may_start_at_any_time() {
     assert_eq!(Calendars::new(&excluded, &known).of(&cluster), Ok(Some(0)));
 }
 
+#[test]
+fn a_minimum_that_is_left_to_the_estimate_follows_it() {
+    let maintenance = spec(json!({"minimumRemaining": "Estimate", "windows": [
+        {"name": "nights", "schedule": "0 22 * * *", "duration": "4h"},
+    ]}));
+    let cluster = view(&json!({}), &json!({}), &json!([]));
+    let known = KnownCalendars::new(chrono::TimeDelta::hours(3));
+    let last_start = || {
+        let mut calendars = Calendars::new(&maintenance, &known);
+        assert_eq!(calendars.of(&cluster), Ok(Some(0)));
+        let from = "2026-11-02T12:00:00Z".parse().unwrap();
+        calendars.finish()[0]
+            .spans(from)
+            .next()
+            .unwrap()
+            .end
+            .unwrap()
+            .to_rfc3339()
+    };
+    assert_eq!(last_start(), "2026-11-02T23:00:00+00:00");
+    assert!(known.set_estimated_minimum(chrono::TimeDelta::minutes(90)));
+    assert!(!known.set_estimated_minimum(chrono::TimeDelta::minutes(90)));
+    assert_eq!(last_start(), "2026-11-03T00:30:00+00:00");
+    known.set_estimated_minimum(chrono::TimeDelta::hours(4));
+    let mut calendars = Calendars::new(&maintenance, &known);
+    let Err(Eligibility::Blocked { reason, message }) = calendars.of(&cluster) else {
+        panic!("a window that is too short does not make clusters start at any time");
+    };
+    assert_eq!(reason, Reason::NoWindow);
+    assert!(message.ends_with("minimumRemaining, which is 4h"), "{message}");
+}
+
 /// A selector that divides a fleet into a group for each cluster.
 #[test]
 fn a_spec_has_a_bounded_number_of_calendars() {
@@ -145,5 +177,5 @@ fn a_spec_has_a_bounded_number_of_calendars() {
         assert!(message.len() <= 256, "it fits into a row: {}", message.len());
         assert_eq!(calendars.finish().len(), MAX_CALENDARS);
     }
-    assert!(known.0.lock().unwrap().len() <= 2 * MAX_CALENDARS);
+    assert!(known.calendars.lock().unwrap().len() <= 2 * MAX_CALENDARS);
 }

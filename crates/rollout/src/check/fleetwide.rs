@@ -46,7 +46,7 @@ impl Checker<'_> {
         }
     }
 
-    fn limit(&self, limit: Limit) -> usize {
+    pub(super) fn limit(&self, limit: Limit) -> usize {
         let total = self.plan.clusters.len();
         match limit {
             Limit::Count(count) => count as usize,

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 
 use crate::model::{Cluster, ClusterState, Fleet, Operation, Plan, Policy};
 
+mod approvals;
 mod asked;
 mod fleetwide;
 mod maintenance;
@@ -69,6 +70,8 @@ pub enum ViolationKind {
     Downgrade,
     /// A cluster starts although it is blocked, unavailable, gone, not selected or held by another upgrade.
     StartedBarred,
+    /// A cluster starts behind a checkpoint that nobody has approved for the present plan.
+    StartedWithoutApproval,
     /// A cluster starts although its maintenance windows are closed, or nobody knows whether they are.
     StartedOutsideWindow,
     /// The plan has a write for a cluster although another write for it is in progress.
@@ -152,6 +155,7 @@ pub fn check(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) ->
     }
     checker.check_fleet(&cases);
     checker.check_windows(&cases, &fleet.calendars);
+    checker.check_approvals(&cases, &fleet.approvals);
     checker.found
 }
 

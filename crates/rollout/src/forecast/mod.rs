@@ -239,8 +239,17 @@ fn with_pools_in_platform_step(policy: &Policy) -> Policy {
         worker_pools_timeout: None,
         cluster_timeout: time_limit(policy, Step::Platform),
         action_timeout: Some(policy.timeout(Step::PreAction)),
+        // Nobody knows when people approve, so a forecast says what happens if they do at once.
+        checkpoints: Vec::new(),
         ..policy.clone()
     }
+}
+
+/// The longest time that a cluster may take, by the time limits of all its steps.
+#[must_use]
+pub fn sum_of_time_limits(policy: &Policy) -> TimeDelta {
+    let steps = Step::ALL.into_iter().filter(|step| policy.wants(*step));
+    steps.map(|step| time_limit(policy, step)).sum()
 }
 
 /// The time limit of a step, that of the platform with the worker pools.

@@ -292,6 +292,28 @@ impl Timings {
             .collect()
     }
 
+    /// How long the slowest of the clusters that have not started takes in nine of ten cases, from the start of its first step to the end
+    /// of its last. `None` if there is none, or of one of its steps nothing is known but what is usual.
+    #[must_use]
+    pub fn longest_p90(&self) -> Option<TimeDelta> {
+        let waits = |cluster: &&ClusterTimings| {
+            cluster.ages.iter().all(TimeDelta::is_zero) && cluster.steps.iter().any(Option::is_some)
+        };
+        let mut longest = None;
+        for cluster in self.clusters.iter().filter(waits) {
+            if cluster.unknown.contains(&true) {
+                return None;
+            }
+            let steps = cluster.steps.iter().flatten().map(|index| &self.all[*index]);
+            if steps.clone().any(|timing| timing.basis == Basis::Usual) {
+                return None;
+            }
+            let total: TimeDelta = steps.map(|timing| timing.samples.quantile(0.9)).sum();
+            longest = longest.max(Some(total));
+        }
+        longest
+    }
+
     /// The basis of most of the time that is left, with the number of times that were measured for it.
     #[must_use]
     pub fn main_basis(&self) -> Option<(Basis, usize)> {

@@ -8,6 +8,7 @@ use api::names::Step;
 use api::report::Phase;
 
 use crate::maintenance::Calendar;
+use crate::model::approval::GivenApproval;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::record::{Attempt, Record};
@@ -19,6 +20,8 @@ pub struct Fleet {
     pub clusters: Vec<Cluster>,
     /// When clusters may start, if the spec has maintenance windows.
     pub calendars: Vec<Calendar>,
+    /// The approvals of the upgrade.
+    pub approvals: Vec<GivenApproval>,
     /// Number of clusters that were dropped, are not among `clusters`, and hold slots by what is written of them.
     pub unreleased: usize,
 }

@@ -1,5 +1,6 @@
 //! The types of planning: the request, the observation, the records and the plan.
 
+mod approval;
 mod fleet;
 mod plan;
 mod policy;
@@ -11,6 +12,9 @@ pub use api::names::Step;
 pub use api::report::{Outcome, Phase, Stage};
 pub use api::validate::Limit;
 
+pub use approval::{
+    Checkpoint, CheckpointPlace, CheckpointProgress, CheckpointState, GivenApproval, HashedCanary, PlanHash,
+};
 pub use fleet::{
     Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Preflight, Rival, RivalHold, Selection, StepStatus,
     StepWork, Work, WorkerPools,

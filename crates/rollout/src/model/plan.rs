@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use api::names::Step;
 use api::report::Phase;
 
+use crate::model::approval::{CheckpointState, PlanHash};
 use crate::model::fleet::Cluster;
 use crate::model::record::{Attempt, Record};
 
@@ -203,6 +204,10 @@ pub struct Plan {
     pub outlook: Outlook,
     /// True when the policy's retry token was handled for every cluster and the records of that are written.
     pub retry_done: bool,
+    /// What is said of each checkpoint, in the order of the spec.
+    pub checkpoints: Vec<CheckpointState>,
+    /// The hash by which approvals name this plan, if the spec has checkpoints.
+    pub hash: Option<PlanHash>,
     /// Steps that have a recorded start in the future.
     pub future_starts: Option<FutureStarts>,
     /// When to plan again if no event comes before.
@@ -286,6 +291,8 @@ pub struct Summary {
     pub waiting_for_window: usize,
     /// The first time at which such a window opens.
     pub next_opening: Option<DateTime<Utc>>,
+    /// Clusters that wait for an approval.
+    pub waiting_for_approval: usize,
 }
 
 /// Why no cluster will move until a human acts.

@@ -6,6 +6,7 @@ use api::names::Step;
 use api::validate::Limit;
 use chrono::TimeDelta;
 
+use crate::model::approval::Checkpoint;
 use crate::model::retry::PendingRetry;
 
 /// Hash of what a step's work is rendered from. A work with another hash was rendered from another spec.
@@ -61,6 +62,10 @@ pub struct Policy {
     pub allow_downgrade: bool,
     /// `spec.preflight.mode: Require`: only clusters that would take the update are started.
     pub requires_preflight: bool,
+    /// The points of the rollout at which starts wait for an approval, in the order of the spec.
+    pub checkpoints: Vec<Checkpoint>,
+    /// Hash of everything in the spec that an approval covers.
+    pub spec_hash: Arc<str>,
 }
 
 impl Policy {

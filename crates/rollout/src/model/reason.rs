@@ -40,6 +40,8 @@ reasons! {
     WaitingForCanaries,
     /// A canary failed or is degraded. No further cluster starts until the canary is retried or the spec changes.
     CanaryFailed,
+    /// The cluster waits for an approval of the plan.
+    WaitingForApproval,
     /// The canary selector matches no cluster, so no cluster starts.
     NoCanarySelected,
     /// The spec of the upgrade violates a rule. No cluster starts until it is fixed.

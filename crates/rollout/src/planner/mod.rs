@@ -1,10 +1,13 @@
 //! The plan: what to write next, the state of every cluster, and when to plan again.
 
 mod attempts;
+mod canaries;
+mod checkpoints;
 mod cluster;
 mod downgrade;
 mod evidence;
 mod fall_back;
+mod held;
 mod outlook;
 mod skip;
 mod slots;
@@ -47,7 +50,9 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
         hold_back(cluster, state, now);
         plan.wake_at = earliest(plan.wake_at, state.wake);
     }
-    let slots = Slots::new(policy, &evaluation, fleet.unreleased);
+    let mut slots = Slots::new(now, policy, &evaluation, (&fleet.approvals, fleet.unreleased));
+    plan.wake_at = earliest(plan.wake_at, slots.checkpoints.expires);
+    plan.hash = slots.checkpoints.hash.take();
     let granted = slots.grant(policy, &mut evaluation);
     let started = act(&mut plan, now, &mut evaluation, &granted.starts);
     plan.ask_again = granted.to_ask;
@@ -61,7 +66,7 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     let mut kept = Vec::with_capacity(evaluation.len());
     for (index, (cluster, state)) in evaluation.into_iter().enumerate() {
         if state.dropped {
-            if slots::holds(cluster, &state) {
+            if held::holds(cluster, &state) {
                 // Only when this plan is adopted is it known whether the hub has a row to be removed first.
                 plan.wake_at = earliest(plan.wake_at, Some(now + TimeDelta::seconds(1)));
             }
@@ -77,6 +82,8 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     let states: Vec<(&Cluster, &ClusterState)> = kept.into_iter().zip(&plan.clusters).collect();
     plan.summary = outlook::summarize(&slots, &openings, &states);
     plan.outlook = outlook::outlook(policy, &slots, &plan.summary, &states);
+    let is_over = !plan.clusters.iter().any(may_start);
+    plan.checkpoints = std::mem::take(&mut slots.checkpoints).states(is_over);
     plan.retry_done = policy.retry.is_some()
         && states
             .iter()
@@ -304,6 +311,11 @@ fn clean_up_actions(
         }
     }
     operations
+}
+
+/// True for a cluster that has not started and is not left out.
+fn may_start(state: &ClusterState) -> bool {
+    matches!(state.record.phase, Phase::Pending | Phase::Blocked)
 }
 
 fn conclude(cluster: &Cluster, mut state: Evaluation, starting: bool) -> ClusterState {

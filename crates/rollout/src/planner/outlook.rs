@@ -9,9 +9,10 @@ use crate::model::{
     ActionCounts, Cluster, ClusterState, FutureStarts, Hold, Outcome, Outlook, Phase, Policy, Reason, Record,
     RivalHold, Selection, Stage, StallReason, Step, StepWork, Summary,
 };
+use crate::planner::canaries::Canaries;
 use crate::planner::earliest;
 use crate::planner::evidence::TOLERATED_LEAD;
-use crate::planner::slots::{Canaries, Slots};
+use crate::planner::slots::Slots;
 use crate::planner::windows::Openings;
 
 pub(crate) fn summarize(slots: &Slots, openings: &Openings, fleet: &[(&Cluster, &ClusterState)]) -> Summary {
@@ -35,6 +36,7 @@ pub(crate) fn summarize(slots: &Slots, openings: &Openings, fleet: &[(&Cluster, 
             summary.waiting_for_window += 1;
             summary.next_opening = earliest(summary.next_opening, openings.next_for(cluster));
         }
+        summary.waiting_for_approval += usize::from(record.reason == Reason::WaitingForApproval);
         let applied = record.phase.is_started() || record.stages.iter().flatten().next().is_some();
         summary.applied += usize::from(applied);
         let degraded = record.phase == Phase::PreActionDegraded;
@@ -101,6 +103,8 @@ pub(crate) fn outlook(
             .any(|(cluster, state)| moves(policy, slots, cluster, state));
     let stalled = match policy.hold {
         _ if complete || moving => None,
+        // Somebody is asked, as with a pause.
+        None if summary.waiting_for_approval > 0 => None,
         None => Some(stall(slots, summary, fleet)),
         // Unlike a pause, nobody has requested this.
         Some(Hold::Restored) => Some(StallReason::Restored),

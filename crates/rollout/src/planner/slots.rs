@@ -4,26 +4,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::{Busy, Cluster, Hold, Phase, Policy, Reason, Selection, Step, StepWork};
+use chrono::{DateTime, Utc};
+
+use crate::model::{Busy, Cluster, GivenApproval, Hold, Phase, Policy, Reason, Step};
+use crate::planner::canaries::Canaries;
+use crate::planner::checkpoints::{Checkpoints, has_started};
 use crate::planner::cluster::{Evaluation, NextStep};
+use crate::planner::held::holds;
 use crate::planner::takeover::superseded;
 use crate::planner::wording::ASKED_AGAIN;
 
 /// Why a cluster does not start while an earlier creation may still be carried out.
 const LATE: &str = "The API server did not respond to an earlier write, which may still be carried out. The cluster starts when this is ruled out.";
-
-/// The progress of the canaries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Canaries {
-    /// Every canary is complete, or none is requested.
-    Done,
-    /// Some canaries are not complete yet.
-    Unfinished,
-    /// At least one canary failed.
-    Failed,
-    /// Canaries are requested and no cluster is one.
-    Missing,
-}
 
 /// Facts about the whole fleet on which starts depend.
 #[derive(Debug)]
@@ -36,39 +28,8 @@ pub(crate) struct Slots {
     pub(crate) canaries: Canaries,
     /// True when more clusters failed than allowed.
     pub(crate) breach: bool,
-}
-
-/// True while a cluster holds a slot.
-pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
-    if evaluation.dropped {
-        // A restarted controller may find its row, and the cluster itself again. A creation without a response may still
-        // be carried out when the cluster is back.
-        let mut rows = cluster.written.iter().chain(&cluster.record);
-        return cluster.slot_in_doubt || cluster.awaits_start() || rows.any(|row| row.phase.holds_slot());
-    }
-    let unknown = || {
-        let steps = [Step::PreAction, Step::Platform, Step::Operators];
-        let is_absent = |step: &Step| *cluster.step_work(*step) == StepWork::Absent;
-        // Without a work that tells more, a step that the row says to be open may still run on the cluster.
-        let is_open = || {
-            let mut open = steps
-                .iter()
-                .filter_map(|step| evaluation.record.stage((*step).into()));
-            steps.iter().all(is_absent) && open.any(|stage| stage.finished.is_none())
-        };
-        let may_run = || steps.iter().any(|step| cluster.step_work(*step).may_run());
-        evaluation.record.unreadable && (may_run() || is_open())
-    };
-    // It was dropped and is back, and the hub may still have its row.
-    let is_unreleased = cluster.record.is_none() && cluster.slot_in_doubt;
-    // Its work may be one that was created after the cluster was registered anew, before anybody here knew of that.
-    let is_queued = evaluation.record.phase.is_queued();
-    evaluation.record.phase.holds_slot()
-        || evaluation.releasing
-        || (is_queued && cluster.unread_step().is_some())
-        || is_unreleased
-        || cluster.awaits_start()
-        || unknown()
+    /// The points at which starts wait for an approval.
+    pub(crate) checkpoints: Checkpoints,
 }
 
 /// True when the cluster's next step repeats a write whose outcome is not known.
@@ -105,19 +66,14 @@ pub(crate) struct Granted {
 
 impl Slots {
     /// Counts slots, canaries and failures before any cluster starts.
-    pub(crate) fn new(policy: &Policy, fleet: &[(&Cluster, Evaluation)], unreleased: usize) -> Slots {
+    pub(crate) fn new(
+        now: DateTime<Utc>,
+        policy: &Policy,
+        fleet: &[(&Cluster, Evaluation)],
+        (approvals, unreleased): (&[GivenApproval], usize),
+    ) -> Slots {
         let counted = || fleet.iter().filter(|(_, evaluation)| !evaluation.dropped);
         let total = counted().count();
-        let chosen = || counted().filter(|(cluster, _)| cluster.canary);
-        let are_skipped = chosen().next().is_some() && chosen().all(|(cluster, _)| cluster.skipped.is_some());
-        // A canary that left the selection does not get a new revision, so it does not count for that revision.
-        let canaries = || {
-            chosen().filter(|(cluster, evaluation)| {
-                cluster.skipped.is_none()
-                    && (cluster.selection == Selection::In
-                        || evaluation.record.attempt.revision == policy.revision)
-            })
-        };
         let failures = counted()
             .filter(|(cluster, evaluation)| {
                 !cluster.canary
@@ -125,21 +81,7 @@ impl Slots {
                     && matches!(evaluation.record.phase, Phase::Failed | Phase::PreActionDegraded)
             })
             .count();
-        let finished = |evaluation: &Evaluation| {
-            evaluation.record.phase == Phase::Complete
-                && evaluation.record.attempt.revision == policy.revision
-        };
-        let fares = if !policy.canaries || are_skipped {
-            Canaries::Done
-        } else if canaries().next().is_none() {
-            Canaries::Missing
-        } else if canaries().any(|(_, evaluation)| evaluation.record.phase == Phase::Failed) {
-            Canaries::Failed
-        } else if canaries().all(|(_, evaluation)| finished(evaluation)) {
-            Canaries::Done
-        } else {
-            Canaries::Unfinished
-        };
+        let fares = Canaries::of(policy, fleet);
         Slots {
             limit: policy.max_concurrency.of(total).max(1),
             held: unreleased
@@ -148,6 +90,7 @@ impl Slots {
                     .filter(|(cluster, evaluation)| holds(cluster, evaluation))
                     .count(),
             canaries: fares,
+            checkpoints: Checkpoints::new(now, policy, approvals, fleet, fares),
             breach: policy
                 .max_failures
                 .is_some_and(|limit| failures > limit.of(total)),
@@ -155,7 +98,7 @@ impl Slots {
     }
 
     /// The gate that keeps a cluster from starting, if one is closed.
-    pub(crate) fn gate(&self, policy: &Policy, canary: bool) -> Option<(Reason, &'static str)> {
+    pub(crate) fn gate(&self, policy: &Policy, canary: bool) -> Option<(Reason, &str)> {
         if let Some(hold) = policy.hold {
             Some(match hold {
                 Hold::Paused => (
@@ -192,7 +135,8 @@ impl Slots {
                 "Waiting until every canary is complete",
             ))
         } else {
-            None
+            let closed = self.checkpoints.closed(canary);
+            closed.map(|message| (Reason::WaitingForApproval, message))
         }
     }
 
@@ -207,6 +151,7 @@ impl Slots {
             .filter(|(cluster, evaluation)| wants_start(cluster, evaluation) && cluster.awaits_start())
             .count();
         let mut free_for_repeats = self.limit.saturating_sub(self.held.saturating_sub(repeats));
+        let mut ahead = self.checkpoints.ahead();
         for canaries in [true, false] {
             for (index, (cluster, evaluation)) in fleet.iter_mut().enumerate() {
                 if !wants_start(cluster, evaluation) || cluster.canary != canaries {
@@ -217,9 +162,14 @@ impl Slots {
                 if cluster.unsettled.is_some() && !is_repeat(cluster, evaluation) {
                     continue;
                 }
+                let counts_anew = !has_started(cluster, evaluation);
+                let is_at_checkpoint = |(left, _): &(usize, &str)| counts_anew && *left == 0;
                 let verdict = match self.gate(policy, cluster.canary) {
                     Some(shut) => Some(shut),
                     None if cluster.late.is_some() => Some((Reason::WriteFailed, LATE)),
+                    None if ahead.as_ref().is_some_and(is_at_checkpoint) => {
+                        ahead.map(|(_, message)| (Reason::WaitingForApproval, message))
+                    }
                     None if is_full(cluster, free, free_for_repeats) => Some((
                         Reason::WaitingForSlot,
                         "Waiting for a free slot of maxConcurrency",
@@ -237,6 +187,9 @@ impl Slots {
                         if step != Step::PostAction && superseded(cluster, step, true).is_empty());
                     free -= usize::from(takes && !cluster.awaits_start());
                     free_for_repeats -= usize::from(takes && cluster.awaits_start());
+                    if let Some((left, _)) = &mut ahead {
+                        *left -= usize::from(counts_anew);
+                    }
                     if evaluation.stale {
                         evaluation.explain(Reason::PreflightPending, ASKED_AGAIN);
                         granted.to_ask.push(Arc::clone(&cluster.name));

@@ -6,12 +6,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::maintenance::Calendar;
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Hold, Limit, Outcome, PendingRetry, Phase,
+    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, GivenApproval, Hold, Limit, Outcome, Phase,
     Policy, Preflight, Reason, Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus,
     StepWork, Work, WorkerPools,
 };
 
 mod answers;
+mod approvals;
 mod retries;
 
 /// The time `seconds` after the start of every test.
@@ -46,6 +47,8 @@ pub fn policy() -> PolicyBuilder {
         target: Arc::from("4.12.0"),
         allow_downgrade: false,
         requires_preflight: false,
+        checkpoints: Vec::new(),
+        spec_hash: Arc::from("spec"),
     })
 }
 
@@ -88,12 +91,6 @@ impl PolicyBuilder {
         for step in steps {
             self.0.steps[step.index()] = Some(hash(*step, revision));
         }
-        self
-    }
-
-    /// A retry token that the status has not observed yet.
-    pub fn retry(mut self, token: &str) -> Self {
-        self.0.retry = Some(PendingRetry::all(token));
         self
     }
 
@@ -195,6 +192,7 @@ pub fn fleet() -> FleetBuilder {
 pub struct FleetBuilder {
     clusters: Vec<Cluster>,
     calendars: Vec<Calendar>,
+    approvals: Vec<GivenApproval>,
     unreleased: usize,
 }
 
@@ -405,6 +403,7 @@ impl FleetBuilder {
         Fleet {
             clusters: self.clusters,
             calendars: self.calendars,
+            approvals: self.approvals,
             unreleased: self.unreleased,
         }
     }

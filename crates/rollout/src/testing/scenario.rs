@@ -149,6 +149,12 @@ impl Scenario {
         upgrade.blockers.retain(|_, slot| !refused(slot));
     }
 
+    /// Somebody approves the latest plan of an upgrade at all its checkpoints, for that many seconds or for ever.
+    pub fn approve(&mut self, upgrade: usize, seconds: Option<i64>) {
+        let (now, length) = (self.now, seconds.map(TimeDelta::seconds));
+        self.upgrades[upgrade].approve(now, length.map(|length| now + length));
+    }
+
     /// Replaces the policy.
     pub fn set_policy(&mut self, upgrade: usize, policy: Policy) {
         self.upgrades[upgrade].policy = policy;

@@ -8,8 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::hub::{Hub, Owner};
 use super::monitor::busy;
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Fleet, Operation, PendingRetry, Phase, Plan, Policy, Record,
-    Rival, RivalHold, Selection, Step, StepStatus, StepWork, Work,
+    Attempt, Busy, Cluster, ClusterBackoff, Fleet, GivenApproval, Operation, PendingRetry, Phase, Plan,
+    Policy, Record, Rival, RivalHold, Selection, Step, StepStatus, StepWork, Work,
 };
 
 /// How long changes that are not urgent are collected before they are written.
@@ -75,6 +75,8 @@ pub(super) struct Upgrade {
     pub(super) observed_retry: Option<Arc<str>>,
     pub(super) selection: BTreeMap<Arc<str>, Selection>,
     pub(super) canaries: BTreeSet<Arc<str>>,
+    /// Its approvals.
+    pub(super) approvals: Vec<GivenApproval>,
     /// The rows of the report, which survive a restart.
     pub(super) rows: BTreeMap<Arc<str>, Arc<Record>>,
     /// Rows of dropped clusters, and when they are to be removed. Until then they survive a restart, too.
@@ -103,6 +105,7 @@ impl Upgrade {
             observed_retry: None,
             selection: BTreeMap::new(),
             canaries: BTreeSet::new(),
+            approvals: Vec::new(),
             rows: BTreeMap::new(),
             dropped: BTreeMap::new(),
             drafts: BTreeMap::new(),
@@ -127,6 +130,21 @@ impl Upgrade {
             .filter(|token| Some(token) != self.observed_retry.as_ref())
             .map(|token| PendingRetry::all(&token));
         policy
+    }
+
+    /// Approves the latest plan at all its checkpoints.
+    pub(super) fn approve(&mut self, now: DateTime<Utc>, expires: Option<DateTime<Utc>>) {
+        let Some(hash) = &self.last.hash else { return };
+        for checkpoint in &self.policy.checkpoints {
+            self.approvals.push(GivenApproval {
+                checkpoint: Arc::clone(&checkpoint.name),
+                plan_hash: Arc::clone(hash.as_str()),
+                approver: Arc::from("anna"),
+                message: Arc::from(""),
+                given: Some(now),
+                expires,
+            });
+        }
     }
 
     /// Loses everything that is only in memory.
@@ -436,6 +454,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
     Fleet {
         clusters,
         calendars,
+        approvals: upgrade.approvals.clone(),
         unreleased: upgrade
             .dropped
             .values()

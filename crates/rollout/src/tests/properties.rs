@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{planned, record_of, windows};
+use super::{approvals, planned, record_of, windows};
 use crate::model::{Eligibility, Hold, Limit, Phase, Preflight, Reason, Stage, Step, WorkerPools};
 use crate::testing::{
     FleetBuilder, Latency, PolicyBuilder, RecordBuilder, Scenario, Script, fleet, policy, record, work,
@@ -52,6 +52,8 @@ enum Event {
     WaitForPools(Option<i64>),
     Pools(usize, bool),
     Window(usize, Option<u8>),
+    Checkpoint(Option<u32>),
+    Approve(Option<i64>),
     Restored(bool),
     Edit(u8, Vec<Step>),
     Pause(bool),
@@ -136,6 +138,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (cluster.clone(), any::<bool>()).prop_map(|(c, updated)| Event::Pools(c, updated)),
         2 => (cluster, prop::option::of(0..4_u8)).prop_map(|(c, window)| Event::Window(c, window)),
         1 => any::<bool>().prop_map(Event::Restored),
+        1 => prop::option::of(0..6_u32).prop_map(Event::Checkpoint),
+        2 => prop::option::of(1..60_i64).prop_map(Event::Approve),
         3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
         1 => any::<bool>().prop_map(Event::Pause),
         1 => (1..5_u32).prop_map(Event::Slots),
@@ -243,6 +247,8 @@ fn apply_event(world: &mut Scenario, event: &Event) {
         }),
         Event::Pools(c, updated) => world.worker_pools(NAMES[*c], pools(*updated)),
         Event::Window(c, window) => world.calendar(NAMES[*c], window.map(windows::of_minutes)),
+        Event::Checkpoint(at) => world.edit(0, |policy| policy.checkpoints = approvals::checkpoints(*at)),
+        Event::Approve(seconds) => world.approve(0, *seconds),
         Event::Restored(held) => world.edit(0, |policy| policy.hold = held.then_some(Hold::Restored)),
         Event::Edit(revision, steps) => revise(world, *revision, steps),
         Event::Pause(paused) => world.edit(0, |policy| policy.hold = paused.then_some(Hold::Paused)),
@@ -352,6 +358,7 @@ fn everything_ends_when_faults_end() {
         world.edit(0, |policy| {
             policy.hold = None;
             policy.max_failures = None;
+            policy.checkpoints.clear();
             policy.canaries &= sequence.canary.is_some_and(|canary| canary < sequence.clusters);
             policy.cluster_timeout = TimeDelta::seconds(300);
             policy.operators_timeout = TimeDelta::seconds(300);

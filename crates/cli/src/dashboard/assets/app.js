@@ -192,6 +192,10 @@ function showProgress() {
     const opens = maintenance.opens === null ? "" : `, the next opens ${until(maintenance.opens)}`;
     facts.push(["Waiting for windows", `${number(maintenance.waiting)}${opens}`]);
   }
+  for (const { name, state, approver } of upgrade.approvals ?? []) {
+    const told = { Approved: `approved by ${approver}`, Waiting: "waiting for an approval" };
+    facts.push([`Checkpoint ${name}`, told[state] ?? "ahead"]);
+  }
   if (preflight) {
     const answers = ["ready", "blocked", "unknown", "unsupported"].map((answer) => `${number(preflight[answer])} ${answer}`);
     facts.push(["Preflight", answers.join(", ")]);

@@ -26,6 +26,7 @@ fn input(now: DateTime<Utc>, notes: &[String]) -> StatusInput<'_> {
         preflight: None,
         warned: Vec::new(),
         estimated: Estimated::Not,
+        minimum_remaining: None,
         now,
     }
 }

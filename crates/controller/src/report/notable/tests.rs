@@ -65,6 +65,40 @@ fn a_pause_that_ends_in_an_invalid_spec_is_no_resumption() {
 }
 
 #[test]
+fn an_approval_is_asked_for_once_and_told_with_who_gave_it() {
+    let at = |state: &str| ManagedClustersUpgradeStatus {
+        approvals: vec![CheckpointStatus {
+            name: "half".to_owned(),
+            state: state.to_owned(),
+            plan_hash: "1a2b".to_owned(),
+            waiting_since: None,
+            changed: String::new(),
+            approver: "anna".to_owned(),
+            approved_at: None,
+            expires: None,
+            message: "CHG0042".to_owned(),
+        }],
+        ..status(&[])
+    };
+    let (ahead, waiting, approved) = (at("Ahead"), at("Waiting"), at("Approved"));
+    let asked = "Checkpoint half waits for an approval of plan 1a2b".to_owned();
+    let told = "Checkpoint half is approved by anna: CHG0042".to_owned();
+    for (before, after, event) in [
+        (
+            &ahead,
+            &waiting,
+            Some((EventReason::ApprovalRequested, asked.clone())),
+        ),
+        (&waiting, &waiting, None),
+        (&waiting, &approved, Some((EventReason::Approved, told))),
+        (&approved, &waiting, Some((EventReason::ApprovalRequested, asked))),
+        (&status(&[]), &ahead, None),
+    ] {
+        assert_eq!(of_status(before, after, 0), Vec::from_iter(event));
+    }
+}
+
+#[test]
 fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
     let before = ManagedClustersUpgradeStatus {
         observed_generation: Some(1),

@@ -32,6 +32,7 @@ fn input(now: DateTime<Utc>) -> StatusInput<'static> {
         preflight: None,
         warned: Vec::new(),
         estimated: Estimated::Not,
+        minimum_remaining: None,
         now,
     }
 }
@@ -64,6 +65,7 @@ fn crowd(number: usize, phase: Phase, reason: Reason, message: &str) -> Fleet {
     Fleet {
         clusters: clusters.collect(),
         calendars: Vec::new(),
+        approvals: Vec::new(),
         unreleased: 0,
     }
 }
@@ -383,6 +385,7 @@ fn a_canary_whose_post_action_runs_is_not_complete_yet() {
     let fleet = Fleet {
         clusters: after,
         calendars: Vec::new(),
+        approvals: Vec::new(),
         unreleased: 0,
     };
     let next = made(&input(at(101)), &policy, &fleet);

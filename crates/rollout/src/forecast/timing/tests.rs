@@ -108,6 +108,23 @@ fn before_five_have_finished_the_own_past_counts_and_then_usual_times_of_the_cla
 }
 
 #[test]
+fn the_longest_time_of_nine_in_ten_is_that_of_the_slowest_cluster_and_never_a_guess() {
+    let waiting = |name: &str| fleet().cluster(name).version("4.11.0");
+    let mut all = waiting("s9");
+    for number in 0..11 {
+        all = finished(all, &format!("s{number:02}"), 40 + number);
+    }
+    let known = timings(to_minor(), all.clone(), &classes);
+    assert_eq!(known.longest_p90(), Some(TimeDelta::minutes(49)));
+    let with_a_guess = timings(to_minor(), all.clone().cluster("m9").version("4.11.0"), &classes);
+    assert_eq!(with_a_guess.longest_p90(), None, "what is usual is no knowledge");
+    let with_an_unknown_step = timings(to_minor().operators(), all, &classes);
+    assert_eq!(with_an_unknown_step.longest_p90(), None);
+    let done = finished(fleet(), "s1", 40);
+    assert_eq!(timings(to_minor(), done, &classes).longest_p90(), None);
+}
+
+#[test]
 fn nothing_is_guessed_where_nothing_is_known() {
     let policy = || to_minor().pre_action().operators();
     let two = fleet()

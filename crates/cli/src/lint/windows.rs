@@ -1,0 +1,109 @@
+//! Maintenance windows that are valid and never open.
+
+use std::sync::Arc;
+
+use api::maintenance::{MaintenanceSpec, Zone};
+use api::validate::parse_duration;
+use chrono::{DateTime, Utc};
+use rollout::maintenance::{Calendar, Exclusion, HORIZON, Opening, Window};
+use serde_json::Value;
+
+use super::schema::Problem;
+
+/// Warns about each of them, as seen at this time. What cannot be read is left out, because other rules name it.
+pub(super) fn never_open(object: &Value, now: DateTime<Utc>) -> Vec<Problem> {
+    let Ok(spec) = serde_json::from_value::<MaintenanceSpec>(object["spec"]["maintenance"].clone()) else {
+        return Vec::new();
+    };
+    let Ok(zone) = Zone::named(&spec.time_zone) else {
+        return Vec::new();
+    };
+    let exclusions: Vec<Exclusion> = spec
+        .exclusions
+        .iter()
+        .filter_map(|exclusion| {
+            Some(Exclusion {
+                start: exclusion.start.parse().ok()?,
+                end: exclusion.end.parse().ok()?,
+            })
+        })
+        .collect();
+    let minimum = spec.minimum_remaining.as_deref().and_then(parse_duration);
+    let opens = |windows: Vec<Arc<Window>>| {
+        let calendar = Calendar::new(zone.clone(), windows, &exclusions, minimum.unwrap_or_default());
+        calendar.at(now) != Opening::Closed { opens: None }
+    };
+    let days = HORIZON.num_days();
+    if spec.windows.is_empty() {
+        return if exclusions.is_empty() || opens(Vec::new()) {
+            Vec::new()
+        } else {
+            let text = format!("exclude all of the next {days} days, so no cluster starts");
+            vec![Problem::warning("spec.maintenance.exclusions", text)]
+        };
+    }
+    let windows = spec.windows.iter().enumerate();
+    let shut = windows.filter(|(_, window)| {
+        let read = || {
+            Some(Arc::new(Window {
+                name: Arc::from(window.name.as_str()),
+                schedule: window.schedule.parse().ok()?,
+                duration: parse_duration(&window.duration)?,
+            }))
+        };
+        read().is_some_and(|window| Some(window.duration) > minimum && !opens(vec![window]))
+    });
+    shut.map(|(index, window)| {
+        Problem::warning(
+            format!("spec.maintenance.windows[{index}]"),
+            format!(
+                "{:?} does not open within {days} days in time zone {}, because exclusions cover it",
+                window.name, spec.time_zone
+            ),
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(maintenance: &Value) -> Vec<String> {
+        let object = json!({"spec": {"maintenance": maintenance}});
+        let problems = never_open(&object, "2026-11-02T12:00:00Z".parse().unwrap());
+        assert!(problems.iter().all(|problem| problem.warning));
+        problems.into_iter().map(|problem| problem.field).collect()
+    }
+
+    #[test]
+    fn a_window_that_exclusions_cover_for_ever_is_named() {
+        let window =
+            |name: &str, schedule: &str| json!({"name": name, "schedule": schedule, "duration": "4h"});
+        let exclusion = |start: &str, end: &str| json!([{"name": "e", "start": start, "end": end}]);
+        let windows = json!([window("nights", "0 22 * * *"), window("august", "0 22 * 8 *")]);
+        let long = exclusion("2026-11-01T00:00", "2028-11-01T00:00");
+        let summer = exclusion("2027-07-01T00:00", "2027-10-01T00:00");
+        for (exclusions, named) in [
+            (json!([]), vec![]),
+            (summer, vec!["spec.maintenance.windows[1]"]),
+            (
+                long.clone(),
+                vec!["spec.maintenance.windows[0]", "spec.maintenance.windows[1]"],
+            ),
+        ] {
+            assert_eq!(
+                fields(&json!({"windows": windows, "exclusions": exclusions})),
+                named
+            );
+        }
+        assert_eq!(
+            fields(&json!({"exclusions": long})),
+            ["spec.maintenance.exclusions"]
+        );
+        assert_eq!(fields(&json!({"windows": "none"})), Vec::<String>::new());
+        assert_eq!(fields(&Value::Null), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,108 @@
+//! What the status says of checkpoints. Pure.
+
+use api::mcu::{CheckpointStatus, ManagedClustersUpgradeStatus};
+use api::message::{count, join};
+use api::text::cut;
+use api::time::from_chrono;
+use chrono::{DateTime, Utc};
+use rollout::remedy::Names;
+use rollout::{CheckpointProgress, CheckpointState, Plan};
+
+use super::text::plain;
+
+/// Longest name of an approver and longest text of an approval in a status, in bytes.
+const MAX_APPROVER_BYTES: usize = 128;
+const MAX_MESSAGE_BYTES: usize = 200;
+
+/// The checkpoints of a plan.
+pub(super) fn of_plan(
+    plan: &Plan,
+    previous: &ManagedClustersUpgradeStatus,
+    now: DateTime<Utc>,
+) -> Vec<CheckpointStatus> {
+    let Some(hash) = &plan.hash else {
+        return Vec::new();
+    };
+    let all = plan.checkpoints.iter();
+    all.map(|state| {
+        let approval = state.approval.as_ref();
+        let is_waiting = state.progress == CheckpointProgress::Waiting;
+        let mut known = previous.approvals.iter();
+        let before = known.find(|known| known.name == *state.name && known.is_waiting());
+        let since = before.and_then(|before| before.waiting_since.clone());
+        CheckpointStatus {
+            name: state.name.to_string(),
+            state: word(state.progress).to_owned(),
+            plan_hash: hash.to_string(),
+            waiting_since: is_waiting.then(|| since.unwrap_or_else(|| from_chrono(now))),
+            changed: state.changed.as_deref().unwrap_or_default().to_owned(),
+            approver: approval
+                .map(|approval| plain(cut(&approval.approver, MAX_APPROVER_BYTES)))
+                .unwrap_or_default(),
+            approved_at: approval.and_then(|approval| approval.given).map(from_chrono),
+            expires: approval.and_then(|approval| approval.expires).map(from_chrono),
+            message: approval
+                .map(|approval| plain(cut(&approval.message, MAX_MESSAGE_BYTES)))
+                .unwrap_or_default(),
+        }
+    })
+    .collect()
+}
+
+const fn word(progress: CheckpointProgress) -> &'static str {
+    match progress {
+        CheckpointProgress::Ahead => CheckpointStatus::AHEAD,
+        CheckpointProgress::Waiting => CheckpointStatus::WAITING,
+        CheckpointProgress::Approved => CheckpointStatus::APPROVED,
+    }
+}
+
+/// The checkpoints that clusters wait at.
+fn open(plan: &Plan) -> Vec<&CheckpointState> {
+    let states = plan.checkpoints.iter();
+    let is_open = |state: &&CheckpointState| state.progress == CheckpointProgress::Waiting;
+    states
+        .filter(|_| plan.summary.waiting_for_approval > 0)
+        .filter(is_open)
+        .collect()
+}
+
+/// How many clusters wait for an approval, and of what.
+pub(super) fn waiting(plan: &Plan) -> Option<String> {
+    let open = open(plan);
+    let (first, number) = (open.first()?, plan.summary.waiting_for_approval);
+    let others = match open.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let waits = if number == 1 { "waits" } else { "wait" };
+    Some(format!(
+        "{} {waits} for the approval of checkpoint {}{others}",
+        count(number, "cluster"),
+        first.name
+    ))
+}
+
+/// What somebody is asked to approve, when nothing else is going on.
+pub(super) fn asked(plan: &Plan, complete: &str, names: Names<'_>) -> Option<String> {
+    let open = open(plan);
+    let first = open.first()?;
+    let changed = first
+        .changed
+        .as_ref()
+        .map(|changed| format!("Since the last approval {changed} changed"));
+    let how = format!(
+        "To approve it, run kubectl mcu approve {} {} -n {}",
+        names.name, first.name, names.namespace
+    );
+    let waiting = waiting(plan)?;
+    Some(join([
+        waiting.as_str(),
+        changed.as_deref().unwrap_or_default(),
+        complete,
+        &how,
+    ]))
+}
+
+#[cfg(test)]
+mod tests;

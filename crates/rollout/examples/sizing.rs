@@ -1,0 +1,107 @@
+//! How long a fleet takes, by its slots and its maintenance windows: the tables of `docs/guide/sizing.md`.
+//!
+//! `cargo run --release -p rollout --features testing --example sizing`
+
+use std::sync::Arc;
+
+use api::maintenance::Zone;
+use chrono::{DateTime, TimeDelta, Utc};
+use rollout::forecast::{Durations, Options, Samples, end_range, forecast};
+use rollout::maintenance::{Calendar, Window};
+use rollout::testing::{fleet, policy};
+use rollout::{Fleet, Policy};
+
+const CLUSTERS: usize = 3_500;
+const CANARIES: usize = 10;
+const SLOTS: [u32; 5] = [50, 100, 200, 350, 700];
+const ZONES: [&str; 3] = ["Europe/Berlin", "America/New_York", "Asia/Tokyo"];
+const DRAWS: u32 = 50;
+
+/// A Monday, at noon in UTC.
+fn start() -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::days(20_759) + TimeDelta::hours(12)
+}
+
+/// Canaries that are complete half an hour after their update, and then the others.
+fn upgrade(slots: u32) -> Policy {
+    policy()
+        .canaries()
+        .post_action()
+        .soak(1800)
+        .max_concurrency(slots)
+        .build()
+}
+
+fn clusters() -> Fleet {
+    let names = (0..CLUSTERS).map(|index| format!("edge-{index:04}"));
+    let fleet = names.enumerate().fold(fleet(), |fleet, (index, name)| {
+        let fleet = fleet.cluster(&name);
+        if index < CANARIES { fleet.canary() } else { fleet }
+    });
+    fleet.build()
+}
+
+/// Windows of six hours from 22:00 on, in three zones; a start needs two hours.
+fn at_night(mut fleet: Fleet) -> Result<Fleet, Box<dyn std::error::Error>> {
+    let window = Arc::new(Window {
+        name: Arc::from("nights"),
+        schedule: "0 22 * * *".parse()?,
+        duration: TimeDelta::hours(6),
+    });
+    for zone in ZONES {
+        let zone = Zone::named(zone)?;
+        let calendar = Calendar::new(zone, vec![Arc::clone(&window)], &[], TimeDelta::hours(2));
+        fleet.calendars.push(calendar);
+    }
+    for (index, cluster) in fleet.clusters.iter_mut().enumerate() {
+        cluster.calendar = Some(index % ZONES.len());
+    }
+    Ok(fleet)
+}
+
+/// Hours until the end: that of the forecast, and that of nine of ten draws.
+fn hours(policy: &Policy, fleet: &Fleet, minutes: i64) -> Result<(f64, f64), Box<dyn std::error::Error>> {
+    let durations = Durations {
+        steps: [5, minutes, 10, 5].map(|median| Samples::around(TimeDelta::minutes(median), 0.25)),
+        failure_rate: 0.0,
+        seed: 1,
+    };
+    let now = start();
+    let played = forecast(
+        now,
+        policy,
+        fleet.clone(),
+        Options::for_fleet(CLUSTERS),
+        &|name, step| durations.run(0, name, step),
+    );
+    let played = played.map_err(|defect| defect.0)?;
+    let run = |draw, member: rollout::forecast::FleetMember<'_>, step| durations.run(draw, member.name, step);
+    let range = end_range(now, policy, fleet, &played, &run, DRAWS).ok_or("no cluster moves")?;
+    #[expect(clippy::cast_precision_loss, reason = "minutes of some weeks")]
+    let hours = |end: DateTime<Utc>| (end - now).num_minutes() as f64 / 60.0;
+    Ok((hours(played.end), hours(range.p90)))
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!(
+        "| `maxConcurrency` | 45 min each, any time | 90 min each, any time | 45 min each, at night | 90 min each, at night |"
+    );
+    println!("|---|---|---|---|---|");
+    for slots in SLOTS {
+        let policy = upgrade(slots);
+        let mut cells = vec![slots.to_string()];
+        for night in [false, true] {
+            for minutes in [45, 90] {
+                let fleet = if night { at_night(clusters())? } else { clusters() };
+                let (end, late) = hours(&policy, &fleet, minutes)?;
+                cells.push(if night {
+                    format!("{:.1} days ({:.1})", end / 24.0, late / 24.0)
+                } else {
+                    format!("{end:.1} h ({late:.1})")
+                });
+            }
+        }
+        println!("| {} |", cells.join(" | "));
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Rules about checkpoints (`docs/design/rules.md#approvals`).
+
+use super::operations::is_start;
+use super::{Case, Checker, ViolationKind};
+use crate::model::{
+    Busy, CheckpointPlace, Cluster, ClusterState, GivenApproval, HashedCanary, Phase, PlanHash, Selection,
+    Step,
+};
+
+impl Checker<'_> {
+    /// Nothing starts behind a checkpoint without an approval of the present plan, and the plan wakes up when one that it goes by
+    /// expires.
+    pub(super) fn check_approvals(&mut self, cases: &[Case<'_>], approvals: &[GivenApproval]) {
+        if self.policy.checkpoints.is_empty() {
+            return;
+        }
+        let hash = self.hash_of(cases);
+        let listed = || cases.iter().filter_map(|case| Some((case, case.state?)));
+        let starts = |case: &Case<'_>, state: &ClusterState| {
+            let mut operations = case.operations.iter();
+            operations.any(|operation| is_start(operation, state))
+        };
+        let starting: Vec<&Case<'_>> = listed()
+            .filter(|(case, state)| starts(case, state))
+            .map(|(case, _)| case)
+            .collect();
+        if starting.is_empty() {
+            return;
+        }
+        let begun = listed()
+            .filter(|(case, state)| has_begun(case.cluster, state))
+            .count();
+        let added = starting
+            .iter()
+            .filter_map(|case| case.state.map(|state| (case.cluster, state)))
+            .filter(|(cluster, state)| !has_begun(cluster, state))
+            .count();
+        for checkpoint in &self.policy.checkpoints {
+            let approved = approvals.iter().filter(|approval| {
+                approval.checkpoint == checkpoint.name
+                    && approval.plan_hash == *hash.as_str()
+                    && approval.expires.is_none_or(|end| end > self.now)
+            });
+            let approved: Vec<_> = approved.map(|approval| approval.expires).collect();
+            if approved.is_empty() {
+                let passed = starting.iter().find(|case| match checkpoint.at {
+                    CheckpointPlace::CanariesComplete => !case.cluster.canary,
+                    CheckpointPlace::Started(limit) => {
+                        let most = self.limit(limit);
+                        begun >= most || begun + added > most
+                    }
+                });
+                if let Some(case) = passed {
+                    let text = format!("checkpoint {} is not approved for {hash}", checkpoint.name);
+                    self.report(ViolationKind::StartedWithoutApproval, Some(case.cluster), text);
+                }
+            } else if let Some(last) = approved
+                .into_iter()
+                .reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b)))
+                && last.is_some_and(|last| self.plan.wake_at.is_none_or(|wake| wake > last))
+            {
+                let text = format!("wakes at {:?}, an approval ends at {last:?}", self.plan.wake_at);
+                self.report(ViolationKind::WakeMissed, None, text);
+            }
+        }
+    }
+
+    fn hash_of(&self, cases: &[Case<'_>]) -> PlanHash {
+        let mut covered: Vec<&Case<'_>> = cases
+            .iter()
+            .filter(|case| {
+                let cluster = case.cluster;
+                !cluster.gone && cluster.skipped.is_none() && matches!(cluster.selection, Selection::In)
+            })
+            .collect();
+        // Stable, so by name within canaries and others.
+        covered.sort_by_key(|case| !case.cluster.canary);
+        let canaries = covered.iter().filter(|case| case.cluster.canary);
+        let canaries = canaries.filter_map(|case| {
+            let record = &case.state?.record;
+            Some(HashedCanary {
+                name: &case.cluster.name,
+                attempt: &record.attempt,
+                is_complete: matches!(record.phase, Phase::Complete),
+            })
+        });
+        PlanHash::new(
+            &self.policy.spec_hash,
+            covered.iter().map(|case| &*case.cluster.name),
+            canaries,
+        )
+    }
+}
+
+/// True when a cluster had started before this plan: its row says so, or a write that is on its way or in doubt may have started it.
+fn has_begun(cluster: &Cluster, state: &ClusterState) -> bool {
+    let is_in_doubt = [cluster.unsettled, cluster.late]
+        .into_iter()
+        .flatten()
+        .any(|step| step != Step::PostAction);
+    is_in_doubt
+        || cluster.busy == Some(Busy::Starting)
+        || !matches!(
+            state.record.phase,
+            Phase::Pending | Phase::Blocked | Phase::Skipped
+        )
+}

@@ -1,0 +1,244 @@
+//! Checkpoints at which starts wait for an approval (`docs/design/rules.md#approvals`).
+
+use std::sync::Arc;
+
+use super::violations::{create, refused};
+use super::{planned, stand, writes};
+use crate::check::ViolationKind as Kind;
+use crate::model::{
+    Checkpoint, CheckpointPlace, CheckpointProgress, Limit, Phase, Plan, Reason, Stage, Step,
+};
+use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
+
+/// What a random spec has: no checkpoint, one behind the canaries, or one behind some clusters.
+pub(super) fn checkpoints(place: Option<u32>) -> Vec<Checkpoint> {
+    let place = place.map(|count| match count {
+        5.. => CheckpointPlace::CanariesComplete,
+        count => CheckpointPlace::Started(Limit::Count(count)),
+    });
+    let checkpoint = |at| Checkpoint {
+        name: Arc::from("c"),
+        at,
+    };
+    place.map(checkpoint).into_iter().collect()
+}
+
+const WAITS: (Phase, Reason) = (Phase::Pending, Reason::WaitingForApproval);
+const NOTHING: [&str; 0] = [];
+
+fn gated() -> PolicyBuilder {
+    policy()
+        .canaries()
+        .checkpoint("after-canaries", CheckpointPlace::CanariesComplete)
+}
+
+/// A canary that is complete, and two other clusters.
+fn after_canary() -> FleetBuilder {
+    fleet()
+        .cluster("a")
+        .canary()
+        .record(record(Phase::Complete).succeeded(Stage::Platform, 0))
+        .cluster("b")
+        .cluster("c")
+}
+
+#[track_caller]
+fn hash(plan: &Plan) -> String {
+    plan.hash.as_ref().unwrap().to_string()
+}
+
+fn progress(plan: &Plan) -> Vec<CheckpointProgress> {
+    plan.checkpoints.iter().map(|state| state.progress).collect()
+}
+
+#[test]
+fn behind_the_canaries_nothing_starts_until_the_present_plan_is_approved() {
+    let canary_waits = fleet().cluster("a").canary().cluster("b");
+    let plan = planned(0, gated(), canary_waits);
+    assert_eq!(writes(&plan), ["create a/Platform"], "canaries need no approval");
+    assert_eq!(stand(&plan, "b").1, Reason::WaitingForCanaries);
+    assert_eq!(progress(&plan), [CheckpointProgress::Ahead]);
+
+    let plan = planned(0, gated(), after_canary());
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!((stand(&plan, "b"), stand(&plan, "c")), (WAITS, WAITS));
+    assert_eq!(progress(&plan), [CheckpointProgress::Waiting]);
+    assert_eq!((plan.outlook.moving, plan.outlook.stalled), (false, None));
+    assert_eq!(plan.summary.waiting_for_approval, 2);
+
+    let approved = |name: &str, hash: &str| after_canary().approval(name, hash, None);
+    let present = hash(&plan);
+    let plan = planned(0, gated(), approved("after-canaries", &present));
+    assert_eq!(writes(&plan), ["create b/Platform", "create c/Platform"]);
+    assert_eq!(progress(&plan), [CheckpointProgress::Approved]);
+    for other in [approved("half", &present), approved("after-canaries", "9f3c2a")] {
+        assert_eq!(writes(&planned(0, gated(), other)), NOTHING);
+    }
+}
+
+#[test]
+fn another_spec_selection_or_attempt_of_a_canary_is_another_plan_and_it_is_said_what_changed() {
+    let before = hash(&planned(0, gated(), after_canary()));
+    let changed = |policy: PolicyBuilder, fleet: FleetBuilder| {
+        let plan = planned(0, policy, fleet.approval("after-canaries", &before, None));
+        assert_eq!(writes(&plan), NOTHING);
+        plan.checkpoints[0].changed.as_deref().map(str::to_owned)
+    };
+    let said = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        changed(gated().spec_hash("other"), after_canary()),
+        said("the spec")
+    );
+    assert_eq!(
+        changed(gated(), after_canary().cluster("d")),
+        said("the selected clusters")
+    );
+    assert_eq!(
+        changed(gated(), after_canary().skipped("no power")),
+        said("the selected clusters")
+    );
+    let retried = fleet()
+        .cluster("a")
+        .canary()
+        .record(
+            record(Phase::Complete)
+                .retry("again")
+                .succeeded(Stage::Platform, 0),
+        )
+        .cluster("b")
+        .cluster("c");
+    assert_eq!(changed(gated(), retried), said("the canaries"));
+    // A failure, a start or the passing of time does not.
+    let failed = after_canary().record(record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout));
+    let plan = planned(9000, gated(), failed.approval("after-canaries", &before, None));
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+}
+
+#[test]
+fn an_approval_of_canaries_that_were_not_complete_yet_does_not_count() {
+    let early = fleet()
+        .cluster("a")
+        .canary()
+        .work(Step::Platform, work(0).running())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0))
+        .cluster("b")
+        .cluster("c");
+    let early = hash(&planned(10, gated(), early));
+    let plan = planned(
+        20,
+        gated(),
+        after_canary().approval("after-canaries", &early, None),
+    );
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(plan.checkpoints[0].changed.as_deref(), Some("the canaries"));
+}
+
+#[test]
+fn exactly_as_many_clusters_start_as_a_checkpoint_says() {
+    let three = || fleet().cluster("a").cluster("b").cluster("c");
+    let plan = planned(0, policy().checkpoint_at("two", 2), three());
+    assert_eq!(writes(&plan), ["create a/Platform", "create b/Platform"]);
+    assert_eq!(stand(&plan, "c"), WAITS);
+    assert_eq!(progress(&plan), [CheckpointProgress::Ahead]);
+    let half = CheckpointPlace::Started(Limit::Percent(50));
+    let plan = planned(0, policy().checkpoint("half", half), three());
+    assert_eq!(writes(&plan).len(), 2, "rounded up");
+
+    let begun = || {
+        fleet()
+            .cluster("a")
+            .record(record(Phase::Complete).succeeded(Stage::Platform, 0))
+            .cluster("b")
+            .work(Step::Platform, work(0).running())
+            .record(record(Phase::Partial).stage(Stage::Platform, 0))
+            .cluster("c")
+    };
+    let asked = || policy().checkpoint_at("two", 2);
+    let plan = planned(10, asked(), begun());
+    assert_eq!(writes(&plan), NOTHING);
+    assert!(plan.outlook.moving, "b goes on");
+    let approved = begun().approval("two", &hash(&plan), None);
+    assert_eq!(writes(&planned(10, asked(), approved)), ["create c/Platform"]);
+
+    let none = planned(0, policy().checkpoint_at("first", 0), three());
+    assert_eq!(writes(&none), NOTHING);
+    let all = planned(0, policy().checkpoint_at("never", 9), three());
+    assert_eq!(writes(&all).len(), 3);
+}
+
+#[test]
+fn each_of_several_checkpoints_needs_its_own_approval() {
+    let asked = || policy().checkpoint_at("two", 2).checkpoint_at("one", 1);
+    let three = || fleet().cluster("a").cluster("b").cluster("c");
+    let plan = planned(0, asked(), three());
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    let present = hash(&plan);
+    let plan = planned(0, asked(), three().approval("one", &present, None));
+    assert_eq!(writes(&plan).len(), 2);
+    let plan = planned(0, asked(), three().approval("two", &present, None));
+    assert_eq!(writes(&plan).len(), 1);
+    let both = three()
+        .approval("one", &present, None)
+        .approval("two", &present, None);
+    assert_eq!(writes(&planned(0, asked(), both)).len(), 3);
+}
+
+#[test]
+fn an_approval_counts_until_it_expires_and_the_plan_wakes_up_then() {
+    let asked = || policy().checkpoint_at("first", 0).max_concurrency(1);
+    let two = || fleet().cluster("a").cluster("b");
+    let present = hash(&planned(0, asked(), two()));
+    let plan = planned(99, asked(), two().approval("first", &present, Some(100)));
+    assert_eq!(writes(&plan).len(), 1);
+    assert!(plan.wake_at.is_some_and(|wake| wake <= at(100)));
+    let plan = planned(100, asked(), two().approval("first", &present, Some(100)));
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(plan.checkpoints[0].changed, None, "it is still the same plan");
+    let longer = two()
+        .approval("first", &present, Some(100))
+        .approval("first", &present, None);
+    assert_eq!(writes(&planned(100, asked(), longer)).len(), 1);
+}
+
+#[test]
+fn a_checkpoint_stops_starts_only_and_asks_nobody_when_nothing_is_left_to_start() {
+    let running = || {
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded())
+            .record(record(Phase::Partial).stage(Stage::Platform, 0))
+    };
+    let asked = || policy().operators().checkpoint_at("first", 0);
+    let plan = planned(10, asked(), running());
+    assert_eq!(writes(&plan), ["create a/Operators"]);
+    assert_eq!(progress(&plan), [CheckpointProgress::Ahead]);
+    let blocked = fleet().cluster("a").blocked(Reason::NotOpenShift);
+    let plan = planned(10, asked(), blocked);
+    assert!(plan.outlook.stalled.is_some(), "an approval would not help");
+}
+
+#[test]
+fn a_pause_outweighs_a_checkpoint_and_a_retry_waits_like_any_start() {
+    let two = || fleet().cluster("a").cluster("b");
+    let plan = planned(0, policy().checkpoint_at("first", 0).paused(), two());
+    assert_eq!(stand(&plan, "a").1, Reason::Paused);
+    let failed = two().record(
+        record(Phase::Failed)
+            .reason(Reason::ClusterUpgradeTimeout)
+            .stage(Stage::Platform, 0),
+    );
+    let plan = planned(10, policy().checkpoint_at("first", 0).retry("t"), failed);
+    assert_eq!(writes(&plan), NOTHING);
+}
+
+#[test]
+fn the_checker_finds_a_start_that_nobody_has_approved() {
+    let asked = || policy().checkpoint_at("one", 1);
+    let two = || fleet().cluster("a").cluster("b");
+    let spoil = |plan: &mut Plan| plan.operations.push(create("b", Step::Platform, 0));
+    refused(Kind::StartedWithoutApproval, 0, asked(), two(), spoil);
+    refused(Kind::StartedWithoutApproval, 0, gated(), after_canary(), spoil);
+    let present = hash(&planned(0, asked(), two()));
+    let expiring = two().approval("one", &present, Some(50));
+    refused(Kind::WakeMissed, 0, asked(), expiring, |plan| plan.wake_at = None);
+}
