@@ -220,7 +220,7 @@ async fn a_hub_without_a_controller_is_ready_for_it_and_says_that_it_is_missing(
         .unwrap()
         .iter()
         .filter(|check| has_all_fields(check));
-    assert_eq!(crds.count(), 2, "{read:#}");
+    assert_eq!(crds.count(), 3, "{read:#}");
     let version = shown(&hub, &["version"]);
     assert!(version.contains("has no Deployment mcu-controller"), "{version}");
     let nobody = run(&hub, &["check", "--as", "nobody"]);

@@ -133,7 +133,7 @@ fn cluster_service_version(base: &Base, all: &[Value], example: &str) -> Result<
     let examples = objects(example)?
         .into_iter()
         .filter(|one| one["kind"] == "ManagedClustersUpgrade");
-    let examples: Value = examples.take(1).collect();
+    let examples: Value = examples.take(1).chain([approval()]).collect();
     Ok(json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
@@ -180,6 +180,22 @@ fn cluster_service_version(base: &Base, all: &[Value], example: &str) -> Result<
             "relatedImages": [{"name": CONTROLLER, "image": base.image}],
         },
     }))
+}
+
+/// An approval, which the examples of upgrades have none of.
+fn approval() -> Value {
+    json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+        "kind": "ManagedClustersUpgradeApproval",
+        "metadata": {"name": "spring-after-canaries"},
+        "spec": {
+            "upgrade": "spring",
+            "checkpoint": "after-canaries",
+            "planHash": "as .status.approvals of the upgrade says it",
+            "approver": "your user name",
+            "message": "CHG0042",
+        },
+    })
 }
 
 /// What the `ClusterServiceVersion` says of each CRD.

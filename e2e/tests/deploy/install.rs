@@ -8,8 +8,9 @@ use crate::installed::{
     Installed, crds, deploy_dir, installed, pods_are_restricted, spec_with, type_checked, upgrade, upgrades,
 };
 
-const OURS: [&str; 2] = [
+const OURS: [&str; 3] = [
     "managedclustersupgradereports.cluster.open-cluster-management.io",
+    "managedclustersupgradeapprovals.cluster.open-cluster-management.io",
     "managedclustersupgrades.cluster.open-cluster-management.io",
 ];
 
@@ -143,6 +144,7 @@ async fn kubectl_explain_describes_every_field_a_user_writes_or_reads() -> Resul
         "mcur",
         "mcur.rows",
         "mcur.rows.steps",
+        "mcua.spec",
     ] {
         let text = installed.kubectl(&["explain", path]).await?;
         assert!(!text.contains("<no description>"), "{path}:\n{text}");

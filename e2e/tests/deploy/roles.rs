@@ -210,6 +210,7 @@ async fn an_editor_writes_upgrades_but_neither_their_status_nor_reports() -> Res
     all(EDITOR, true, &may).await?;
     let may_not = [
         Ask::of("update", CLUSTER, "managedclustersupgrades/status", "team-a"),
+        Ask::of("create", CLUSTER, "managedclustersupgradeapprovals", "team-a"),
         Ask::of("create", CLUSTER, "managedclustersupgradereports", "team-a"),
         Ask::of("patch", CLUSTER, "managedclustersupgradereports", "team-a"),
         Ask::of("create", CLUSTER, "managedclustersupgrades", "team-b"),

@@ -23,6 +23,7 @@ async fn each_switch_adds_or_removes_its_objects_and_no_other() -> Result<()> {
     let helm = Helm::new(None).await?;
     let usual = identities(&helm.render("mcu-system", &[]).await?);
     let crds = [
+        "CustomResourceDefinition managedclustersupgradeapprovals.cluster.open-cluster-management.io",
         "CustomResourceDefinition managedclustersupgradereports.cluster.open-cluster-management.io",
         "CustomResourceDefinition managedclustersupgrades.cluster.open-cluster-management.io",
     ];
