@@ -59,7 +59,7 @@ fn at_night(mut fleet: Fleet) -> Result<Fleet, Box<dyn std::error::Error>> {
     Ok(fleet)
 }
 
-/// Hours until the end: that of the forecast, and that of nine of ten draws.
+/// Hours until the end: in half of the draws, and in nine of ten.
 fn hours(policy: &Policy, fleet: &Fleet, minutes: i64) -> Result<(f64, f64), Box<dyn std::error::Error>> {
     let durations = Durations {
         steps: [5, minutes, 10, 5].map(|median| Samples::around(TimeDelta::minutes(median), 0.25)),
@@ -79,7 +79,7 @@ fn hours(policy: &Policy, fleet: &Fleet, minutes: i64) -> Result<(f64, f64), Box
     let range = end_range(now, policy, fleet, &played, &run, DRAWS).ok_or("no cluster moves")?;
     #[expect(clippy::cast_precision_loss, reason = "minutes of some weeks")]
     let hours = |end: DateTime<Utc>| (end - now).num_minutes() as f64 / 60.0;
-    Ok((hours(played.end), hours(range.p90)))
+    Ok((hours(range.p50), hours(range.p90)))
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -93,11 +93,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for night in [false, true] {
             for minutes in [45, 90] {
                 let fleet = if night { at_night(clusters())? } else { clusters() };
-                let (end, late) = hours(&policy, &fleet, minutes)?;
+                let (half, most) = hours(&policy, &fleet, minutes)?;
                 cells.push(if night {
-                    format!("{:.1} days ({:.1})", end / 24.0, late / 24.0)
+                    format!("{:.1} days ({:.1})", half / 24.0, most / 24.0)
                 } else {
-                    format!("{end:.1} h ({late:.1})")
+                    format!("{half:.1} h ({most:.1})")
                 });
             }
         }

@@ -104,6 +104,7 @@ pub(super) async fn build(
         .arg("build")
         .args(BUILD_FLAGS)
         .args(pin.tag_flags())
+        .arg(format!("-gcflags={}", pin.tool.compiler_flags()))
         .arg(format!("-ldflags={}", pin.linker_flags()))
         .arg("-o")
         .arg(scratch.path().join(name))

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::tool::Pin;
 
-/// Build flags except the linker's; part of every key.
+/// Build flags except the compiler's and the linker's; part of every key.
 pub(super) const BUILD_FLAGS: [&str; 2] = ["-trimpath", "-buildvcs=false"];
 
 /// The directory of built tools and copied CRDs.
@@ -89,6 +89,7 @@ impl ToolCache {
 fn entry_prefix(pin: &Pin) -> String {
     let mut digest = Sha256::new();
     digest.update(&pin.source);
+    digest.update(pin.tool.compiler_flags());
     digest.update(pin.linker_flags());
     for flag in BUILD_FLAGS {
         digest.update(flag);

@@ -70,3 +70,19 @@ fn the_required_version_is_found_in_a_block_and_on_a_line_and_not_in_a_replaceme
     assert_eq!(module_version(go_mod, "b.io/y"), Some("v0.1.0"));
     assert_eq!(module_version(go_mod, "c.io/z"), None);
 }
+
+#[test]
+fn the_tools_of_one_module_have_equal_compiler_flags_so_that_a_package_is_compiled_once() {
+    for one in Tool::ALL {
+        for other in Tool::ALL
+            .into_iter()
+            .filter(|tool| tool.pin_dir() == one.pin_dir())
+        {
+            assert_eq!(
+                one.compiler_flags(),
+                other.compiler_flags(),
+                "{one:?} and {other:?}"
+            );
+        }
+    }
+}
