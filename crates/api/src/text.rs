@@ -1,6 +1,7 @@
 //! Texts that others wrote (clusters, authors, servers). They must not control the terminal of the reader.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// True for a character that controls a terminal or editor instead of being shown: control characters (C0, DEL, C1),
 /// marks that change the direction of text, separators that break lines, and characters that are not visible, such as the
@@ -24,6 +25,18 @@ pub const fn is_not_yaml(char: char) -> bool {
         char,
         '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
     )
+}
+
+/// The bytes as hexadecimal digits, two for each.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// The text with each character that [`is_steering`] names, including line breaks and tabs, replaced by a space.

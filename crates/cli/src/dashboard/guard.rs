@@ -6,10 +6,10 @@
 //! host, whatever its port. The names in Host and Origin must be those of the loopback interface, so a name that an attacker
 //! points to it (DNS rebinding) reaches nothing.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use api::text::hex;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -67,11 +67,7 @@ impl Token {
             .secure_random
             .fill(&mut bytes)
             .map_err(|_| Failure::Other("the system gives no random bytes for the token".to_owned()))?;
-        let mut text = String::with_capacity(2 * TOKEN_BYTES);
-        for byte in bytes {
-            let _ = write!(text, "{byte:02x}");
-        }
-        Ok(Token(text))
+        Ok(Token(hex(&bytes)))
     }
 
     /// The token as text.

@@ -1,9 +1,9 @@
 //! Hashes of JSON that do not depend on the order of keys. The hashed form has sorted keys and no white
 //! space.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use api::text::hex;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -15,14 +15,9 @@ const KEPT: usize = 8;
 /// First 16 hex digits of the SHA-256 of the value's canonical form.
 pub(super) fn hash(value: &Value) -> String {
     let mut hasher = Sha256::new();
-    // Writing to a hasher or a String cannot fail.
+    // Writing to a hasher cannot fail.
     let _ = write_sorted(value, &mut hasher);
-    let digest = hasher.finalize();
-    let mut text = String::with_capacity(2 * KEPT);
-    for byte in digest.iter().take(KEPT) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex(&hasher.finalize()[..KEPT])
 }
 
 /// Writes the value with sorted keys, whatever order `serde_json` keeps in this build. It does not copy the

@@ -1,8 +1,9 @@
 //! Checkpoints at which starts wait for an approval, and approvals (`docs/design/approvals.md`).
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
+use api::text::hex;
 use api::validate::Limit;
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
@@ -78,7 +79,7 @@ impl PlanHash {
             }
             let bytes = hash.finalize();
             all.update(bytes);
-            hex(&bytes, 2)
+            hex(&bytes[..2])
         };
         let spec = part(&mut std::iter::once(spec.to_owned()));
         let clusters = part(&mut clusters.map(str::to_owned));
@@ -90,7 +91,7 @@ impl PlanHash {
             } = canary;
             format!("{name} {} {} {is_complete}", attempt.revision, attempt.retry)
         }));
-        let whole = hex(&all.finalize(), 16);
+        let whole = hex(&all.finalize()[..16]);
         PlanHash(Arc::from(format!("{spec}-{clusters}-{canaries}-{whole}")))
     }
 
@@ -121,15 +122,6 @@ impl fmt::Display for PlanHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// The first bytes as hexadecimal digits.
-fn hex(bytes: &[u8], count: usize) -> String {
-    bytes.iter().take(count).fold(String::new(), |mut text, byte| {
-        // A String takes everything.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// What a plan says of a checkpoint.
