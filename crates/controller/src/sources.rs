@@ -59,9 +59,9 @@ impl Sources {
         }
     }
 
-    /// The same with random numbers of its own, which do not disturb the sequence of the others.
+    /// The same with a random sequence of its own: drawing from it does not advance that of the others.
     #[must_use]
-    pub fn apart(&self) -> Self {
+    pub fn with_own_sequence(&self) -> Self {
         const OTHER: u64 = 0x5851_f42d_4c95_7f2d;
         let seed = self
             .seeded
@@ -119,8 +119,8 @@ mod tests {
         assert_eq!(first, second);
         assert_ne!(first[0], first[1]);
         assert_eq!(one.timestamp(), Timestamp::UNIX_EPOCH);
-        let (apart, again) = (one.apart(), one.apart());
-        let drawn = apart.random();
+        let (own, again) = (one.with_own_sequence(), one.with_own_sequence());
+        let drawn = own.random();
         assert_eq!(drawn, again.random());
         assert_ne!(drawn, one.random());
         let _ = two.random();

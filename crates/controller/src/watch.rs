@@ -56,9 +56,9 @@ pub(crate) trait Watched: Sized {
     const KIND: WatchKind;
     /// A kind that must be listed before this one, because this one is interpreted with its help.
     const AFTER: Option<WatchKind> = None;
-    /// Its pauses are drawn apart from those of the other kinds, which are as they were before there was this one. So the stories of the
-    /// simulation repeat.
-    const APART: bool = false;
+    /// True if the watch draws its random pauses from a sequence of its own. The other kinds share one sequence: a further kind that drew
+    /// from it would shift their draws, and the stories of the simulation would not replay as recorded.
+    const OWN_SEQUENCE: bool = false;
     /// Objects per page of a list. A page must fit into memory even if its objects are large.
     const PAGE: u32 = 500;
 
@@ -314,7 +314,7 @@ impl Watched for Report {
 
 impl Watched for Approval {
     const KIND: WatchKind = WatchKind::Approval;
-    const APART: bool = true;
+    const OWN_SEQUENCE: bool = true;
 
     fn unreadable(&self) -> Option<&str> {
         self.spec.error()

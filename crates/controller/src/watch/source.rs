@@ -158,8 +158,8 @@ where
 {
     /// All objects of the kind, or those with a label.
     pub(super) fn new(context: Arc<Context>, client: Client, label: Option<&'static str>) -> Source<K> {
-        let sources = if K::APART {
-            context.sources.apart()
+        let sources = if K::OWN_SEQUENCE {
+            context.sources.with_own_sequence()
         } else {
             context.sources.clone()
         };

@@ -72,11 +72,9 @@ impl Checkpoints {
                 }
                 None if is_reached => {
                     let concerns_canaries = most.is_some();
-                    if all
-                        .closed
-                        .as_ref()
-                        .is_none_or(|(_, all)| !all && concerns_canaries)
-                    {
+                    let known = all.closed.as_ref();
+                    // One that concerns canaries, too, counts before one that does not.
+                    if known.is_none_or(|(_, wider)| !wider && concerns_canaries) {
                         all.closed = Some((waits(checkpoint), concerns_canaries));
                     }
                 }
