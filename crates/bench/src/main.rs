@@ -9,6 +9,7 @@ mod fleet;
 mod graph;
 mod hub_sim_run;
 mod plan;
+mod sizing;
 mod thresholds;
 mod verdicts;
 mod windows;
@@ -32,6 +33,8 @@ enum BenchCommand {
     Plan(plan::PlanArgs),
     /// How good the estimate of the end of an upgrade is. Not a measurement of time.
     Estimate(estimate::EstimateArgs),
+    /// How long a fleet of 3,500 clusters takes, by slots and maintenance windows. Not a measurement of time.
+    Sizing,
     /// The upgrade of a very large fleet on a simulated hub: what the controller needs for it.
     HubSim(hub_sim_run::HubSimArgs),
     /// The dashboard of a large fleet in a browser: first paint, changes, memory.
@@ -96,6 +99,10 @@ fn run(command: &BenchCommand) -> Result<ExitCode> {
             plan::run(args)?
         }
         BenchCommand::Estimate(args) => estimate::run(args)?,
+        BenchCommand::Sizing => {
+            sizing::run()?;
+            true
+        }
         BenchCommand::Graph(args) => {
             require_release()?;
             graph::run(args)?

@@ -1,19 +1,20 @@
-//! How long a fleet takes, by its slots and its maintenance windows: the tables of `docs/guide/sizing.md`.
-//!
-//! `cargo run --release -p rollout --features testing --example sizing`
+//! `bench sizing`: how long a fleet takes, by its slots and its maintenance windows. It prints the table of
+//! `docs/guide/sizing.md`.
 
 use std::sync::Arc;
 
+use anyhow::{Context as _, Result, anyhow};
 use api::maintenance::Zone;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::forecast::{Durations, Options, Samples, end_range, forecast};
+use rollout::forecast::{Durations, FleetMember, Options, Samples, end_range, forecast};
 use rollout::maintenance::{Calendar, Window};
-use rollout::testing::{fleet, policy};
-use rollout::{Fleet, Policy};
+use rollout::{Fleet, Policy, Step};
+
+use crate::plan::{Stand, cluster, policy_with_slots};
 
 const CLUSTERS: usize = 3_500;
 const CANARIES: usize = 10;
-const SLOTS: [u32; 5] = [50, 100, 200, 350, 700];
+const SLOTS: [usize; 5] = [50, 100, 200, 350, 700];
 const ZONES: [&str; 3] = ["Europe/Berlin", "America/New_York", "Asia/Tokyo"];
 const DRAWS: u32 = 50;
 
@@ -23,26 +24,28 @@ fn start() -> DateTime<Utc> {
 }
 
 /// Canaries that are complete half an hour after their update, and then the others.
-fn upgrade(slots: u32) -> Policy {
-    policy()
-        .canaries()
-        .post_action()
-        .soak(1800)
-        .max_concurrency(slots)
-        .build()
+fn upgrade(slots: usize) -> Policy {
+    let mut policy = policy_with_slots(slots);
+    policy.canaries = true;
+    policy.steps[Step::PostAction.index()] = Some("h2".into());
+    policy.min_success_time = Some(TimeDelta::minutes(30));
+    policy
 }
 
 fn clusters() -> Fleet {
-    let names = (0..CLUSTERS).map(|index| format!("edge-{index:04}"));
-    let fleet = names.enumerate().fold(fleet(), |fleet, (index, name)| {
-        let fleet = fleet.cluster(&name);
-        if index < CANARIES { fleet.canary() } else { fleet }
+    let clusters = (0..CLUSTERS).map(|index| {
+        let mut cluster = cluster(&format!("edge-{index:04}"), Stand::Waiting);
+        cluster.canary = index < CANARIES;
+        cluster
     });
-    fleet.build()
+    Fleet {
+        clusters: clusters.collect(),
+        ..Fleet::default()
+    }
 }
 
 /// Windows of six hours from 22:00 on, in three zones; a start needs two hours.
-fn at_night(mut fleet: Fleet) -> Result<Fleet, Box<dyn std::error::Error>> {
+fn at_night(mut fleet: Fleet) -> Result<Fleet> {
     let window = Arc::new(Window {
         name: Arc::from("nights"),
         schedule: "0 22 * * *".parse()?,
@@ -60,7 +63,7 @@ fn at_night(mut fleet: Fleet) -> Result<Fleet, Box<dyn std::error::Error>> {
 }
 
 /// Hours until the end: in half of the draws, and in nine of ten.
-fn hours(policy: &Policy, fleet: &Fleet, minutes: i64) -> Result<(f64, f64), Box<dyn std::error::Error>> {
+fn hours(policy: &Policy, fleet: &Fleet, minutes: i64) -> Result<(f64, f64)> {
     let durations = Durations {
         steps: [5, minutes, 10, 5].map(|median| Samples::around(TimeDelta::minutes(median), 0.25)),
         failure_rate: 0.0,
@@ -74,15 +77,19 @@ fn hours(policy: &Policy, fleet: &Fleet, minutes: i64) -> Result<(f64, f64), Box
         Options::for_fleet(CLUSTERS),
         &|name, step| durations.run(0, name, step),
     );
-    let played = played.map_err(|defect| defect.0)?;
-    let run = |draw, member: rollout::forecast::FleetMember<'_>, step| durations.run(draw, member.name, step);
-    let range = end_range(now, policy, fleet, &played, &run, DRAWS).ok_or("no cluster moves")?;
+    let played = played.map_err(|defect| anyhow!(defect.0))?;
+    let run = |draw, member: FleetMember<'_>, step| durations.run(draw, member.name, step);
+    let range = end_range(now, policy, fleet, &played, &run, DRAWS).context("no cluster moves")?;
     #[expect(clippy::cast_precision_loss, reason = "minutes of some weeks")]
     let hours = |end: DateTime<Utc>| (end - now).num_minutes() as f64 / 60.0;
     Ok((hours(range.p50), hours(range.p90)))
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// Prints the table.
+///
+/// # Errors
+/// A rollout is not played to its end.
+pub fn run() -> Result<()> {
     println!(
         "| `maxConcurrency` | 45 min each, any time | 90 min each, any time | 45 min each, at night | 90 min each, at night |"
     );
