@@ -388,6 +388,7 @@ pub fn cluster(name: &str, stand: Stand) -> Cluster {
         backoff: None,
         unsettled: None,
         late: None,
+        awaited_attempt: None,
         read: None,
         version: "4.11.9".into(),
         newest_version: "4.11.9".into(),

@@ -21,7 +21,7 @@ use crate::maintenance::Calendars;
 use crate::ownership::{Rivals, hold_of, rivals};
 use crate::selection::Member;
 use crate::skipped::Skipped;
-use crate::writes::{Backoff, MISSING_RETRY, StepBlocker, unsettled_steps};
+use crate::writes::{Backoff, Doubts, MISSING_RETRY, RunningWrites, StepBlocker};
 
 /// The upgrade's view of the hub.
 #[derive(Debug, Default)]
@@ -78,7 +78,12 @@ pub fn observe<'a, R: ClusterRow + 'a>(
             managed: managed.take(name).map(AsRef::as_ref),
         };
         // A start without a response may have left a work before there is a record.
-        let is_starting = || entry.running.get(name).is_some_and(|writes| writes.starting);
+        let is_starting = || {
+            entry
+                .running
+                .get(name)
+                .is_some_and(|writes| writes.starting.is_some())
+        };
         let counts = known.member.is_some()
             || known.row.is_some()
             || entry.unsettled.contains_key(name)
@@ -241,7 +246,9 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             None => Selection::Left(entry.left.get(name).copied().unwrap_or(self.now)),
         };
         let unsettled = entry.unsettled.get(name).map_or(&[][..], Vec::as_slice);
-        let (unsettled, late) = unsettled_steps(unsettled, name, entry.uid, self.index);
+        let doubts = Doubts::new(unsettled, name, entry.uid, self.index);
+        let running = entry.running.get(name);
+        let starting = running.and_then(|writes| writes.starting.as_ref());
         let installed = self.index.installed(name, self.now);
         let claimed = managed.map(|cluster| &cluster.last_version);
         let version = version(works, managed, installed.or(claimed));
@@ -267,10 +274,11 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
                 .map(|row| Arc::clone(row.record())),
             written: row.and_then(|row| row.written().cloned()),
             slot_in_doubt: row.is_some_and(ClusterRow::slot_in_doubt),
-            busy: entry.running.get(name).map(|writes| writes.busy()),
+            busy: running.map(RunningWrites::busy),
             backoff: entry.backoff.get(name).map(Backoff::of_cluster),
-            unsettled,
-            late,
+            unsettled: doubts.open.map(|unsettled| unsettled.step),
+            late: doubts.late.map(|unsettled| unsettled.step),
+            awaited_attempt: doubts.start().or(starting).cloned(),
             read: entry
                 .readings
                 .get(name)

@@ -74,7 +74,7 @@ fn in_flight<'a, R: ClusterRow>(other: &UpgradeInput<'a, R>) -> impl Iterator<It
     let starting = other
         .running
         .iter()
-        .filter(|(_, writes)| writes.starting)
+        .filter(|(_, writes)| writes.starting.is_some())
         .map(|(cluster, _)| cluster);
     let is_deleting = other.is_deleting;
     let rows = other.rows.iter().filter(move |_| !is_deleting);

@@ -20,19 +20,19 @@ pub const MISSING_RETRY: TimeDelta = TimeDelta::seconds(60);
 const READING_MAX_AGE: TimeDelta = TimeDelta::seconds(60);
 
 /// Running writes of one cluster.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RunningWrites {
     /// Number of writes.
     pub count: usize,
-    /// One of them starts a step that holds a slot.
-    pub starting: bool,
+    /// The attempt of one that starts a step that holds a slot.
+    pub starting: Option<Attempt>,
 }
 
 impl RunningWrites {
     /// The same in the form that the planner uses.
     #[must_use]
-    pub const fn busy(self) -> Busy {
-        if self.starting {
+    pub const fn busy(&self) -> Busy {
+        if self.starting.is_some() {
             Busy::Starting
         } else {
             Busy::Other
@@ -100,6 +100,9 @@ pub struct Unsettled {
     pub step: Step,
     /// The attempt of the work if the last try took effect.
     pub attempt: Attempt,
+    /// The attempt of the last creation without a response. It may create the work, even if a later write succeeded and the work was
+    /// deleted since.
+    pub created: Option<Attempt>,
     /// When the last try that may have taken effect was given up. `None`: all tries were postponed by the
     /// hub.
     pub given_up: Option<DateTime<Utc>>,
@@ -121,23 +124,34 @@ impl Unsettled {
     }
 }
 
-/// The step whose work may or may not have been created or changed, and another step for which an earlier creation
-/// may still take effect if its work is deleted.
-#[must_use]
-pub fn unsettled_steps(
-    known: &[Unsettled],
-    cluster: &str,
-    uid: &Uid,
-    index: &Index,
-) -> (Option<Step>, Option<Step>) {
-    let mut all = known.iter();
-    let open = all.find(|unsettled| !unsettled.has_landed(cluster, uid, index));
-    let open = open.map(|unsettled| unsettled.step);
-    let late = known
-        .iter()
-        .map(|unsettled| unsettled.step)
-        .find(|step| Some(*step) != open);
-    (open, late)
+/// What is in doubt at one cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Doubts<'a> {
+    /// The work may or may not have been created or changed.
+    pub open: Option<&'a Unsettled>,
+    /// Of another step. Its work is there, and an earlier creation may still take effect if the work is deleted.
+    pub late: Option<&'a Unsettled>,
+}
+
+impl<'a> Doubts<'a> {
+    /// Reads what is in doubt from the writes that are not settled.
+    #[must_use]
+    pub fn new(known: &'a [Unsettled], cluster: &str, uid: &Uid, index: &Index) -> Doubts<'a> {
+        let open = known
+            .iter()
+            .find(|unsettled| !unsettled.has_landed(cluster, uid, index));
+        let late = known
+            .iter()
+            .find(|unsettled| open.is_none_or(|open| open.step != unsettled.step));
+        Doubts { open, late }
+    }
+
+    /// The attempt of a start that may create a work.
+    pub(crate) fn start(self) -> Option<&'a Attempt> {
+        let all = [self.open, self.late].into_iter().flatten();
+        let mut starts = all.filter(|unsettled| unsettled.step != Step::PostAction);
+        starts.find_map(|unsettled| unsettled.created.as_ref())
+    }
 }
 
 /// The last time that a work was read from the hub.

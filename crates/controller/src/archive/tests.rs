@@ -344,7 +344,7 @@ fn an_upgrade_with_something_left_to_do_is_not_archived() {
             state.upgrades.get_mut("u1").unwrap().wake_at = Some(at);
         }),
         ("a write", &|state| {
-            state.upgrades.get_mut("u1").unwrap().begin(&c1, false);
+            state.upgrades.get_mut("u1").unwrap().begin(&c1, None);
         }),
         ("a failed write", &|state| {
             let entry = state.upgrades.get_mut("u1").unwrap();

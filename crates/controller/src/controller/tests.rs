@@ -97,7 +97,7 @@ fn a_deletion_that_waits_is_called_back_when_the_row_that_permits_it_is_set_back
         let entry = state.upgrades.get_mut("u1").unwrap();
         note(entry, "c1", record(Phase::Complete));
         crate::fixture::write(entry);
-        entry.begin(&cluster, false);
+        entry.begin(&cluster, None);
     });
     context.queue.push([deletion("u1"), deletion("u2")]);
     let is_asked_for = || {

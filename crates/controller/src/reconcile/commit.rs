@@ -244,7 +244,12 @@ fn taken_elsewhere(upgrades: &Upgrades, uid: &str, plan: &Plan) -> AHashSet<Arc<
     let deletions = deletions.filter(|operation| matches!(operation, Operation::Delete { .. }));
     let is_starting = |cluster: &&Arc<str>| {
         let mut others = upgrades.values().filter(|other| *other.uid != *uid);
-        others.any(|other| other.running.get(*cluster).is_some_and(|writes| writes.starting))
+        others.any(|other| {
+            other
+                .running
+                .get(*cluster)
+                .is_some_and(|writes| writes.starting.is_some())
+        })
     };
     deletions
         .map(Operation::cluster)

@@ -51,19 +51,19 @@ pub(super) fn prepare(
         return None;
     }
     let write = write_of(entry, index, operation, wanted, now)?;
-    entry.begin(cluster, starts_step(operation));
+    entry.begin(cluster, start(operation));
     Some(WriteJob {
         upgrade: Arc::clone(&entry.uid),
         write,
     })
 }
 
-/// True when the operation starts a step that holds a slot.
-fn starts_step(operation: &Operation) -> bool {
+/// The attempt of an operation that starts a step that holds a slot.
+fn start(operation: &Operation) -> Option<&Attempt> {
     match operation {
-        Operation::Create { .. } => operation.step() != Step::PostAction,
-        Operation::Update { .. } => true,
-        Operation::MarkSoak { .. } | Operation::Read { .. } | Operation::Delete { .. } => false,
+        Operation::Create { attempt, step, .. } => Some(attempt).filter(|_| *step != Step::PostAction),
+        Operation::Update { attempt, .. } => Some(attempt),
+        Operation::MarkSoak { .. } | Operation::Read { .. } | Operation::Delete { .. } => None,
     }
 }
 

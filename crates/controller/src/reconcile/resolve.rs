@@ -96,7 +96,10 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<Pla
     let entry = upgrades.get_mut(uid)?;
     probes::refresh(entry, index, settings, now);
     entry.dirty = false;
-    let starting = entry.running.iter().filter(|(_, writes)| writes.starting);
+    let starting = entry
+        .running
+        .iter()
+        .filter(|(_, writes)| writes.starting.is_some());
     let mut awaited = starting
         .map(|(cluster, _)| cluster)
         .chain(entry.unsettled.keys())

@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use observe::index::Index;
 use observe::record::ReportRelation;
 use observe::writes::{Backoff, BlockerKind};
+use rollout::OperationKind;
 
 use crate::apply::{WorkParams, Write, WriteError, WriteErrorKind, WriteJob, WriteResult};
 use crate::clock;
@@ -39,6 +40,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     entry.skew = context.skew();
     let (unsettled, cluster) = (entry.unsettled.len(), write.cluster().cloned());
     let was_forbidden = is_forbidden(entry, cluster.as_deref());
+    record_certainty(entry, &write, result, now);
     match write {
         Write::Create {
             cluster,
@@ -49,12 +51,10 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
             if let (WriteResult::Work(_), Some(slot_released_at)) = (result, slot_released_at) {
                 context.metrics.reacted(clock::since(slot_released_at));
             }
-            entry.record_certainty(&cluster, step, &params.attempt, result, now);
             record_creation(entry, &cluster, step, &params, result, now);
             entry.end(&cluster);
         }
-        Write::Update { cluster, params, .. } => {
-            entry.record_certainty(&cluster, Step::Platform, &params.attempt, result, now);
+        Write::Update { cluster, .. } => {
             record_change(entry, &cluster, result, now, UpgradeEntry::fail_to_start);
         }
         Write::MarkSoak { cluster, .. } => record_change(entry, &cluster, result, now, UpgradeEntry::fail),
@@ -96,6 +96,21 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         // Other upgrades may be waiting for the clusters whose writes are settled now, or are known to stay forbidden.
         wake_conflicting(&mut state.upgrades);
     }
+}
+
+/// Records whether the creation or change of a work took effect.
+fn record_certainty(entry: &mut UpgradeEntry, write: &Write, result: &WriteResult, now: DateTime<Utc>) {
+    let (cluster, step, kind, params) = match write {
+        Write::Create {
+            cluster,
+            step,
+            params,
+            ..
+        } => (cluster, *step, OperationKind::Create, params),
+        Write::Update { cluster, params, .. } => (cluster, Step::Platform, OperationKind::Update, params),
+        _ => return,
+    };
+    entry.record_certainty(cluster, (step, kind), &params.attempt, result, now);
 }
 
 /// Records the object that a response contains.

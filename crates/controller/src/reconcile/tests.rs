@@ -14,6 +14,7 @@ use api::mcu::UpgradeState;
 use api::views::Upgrade;
 use chrono::{TimeDelta, Utc};
 use observe::index::Change;
+use rollout::testing::first_attempt;
 use rollout::{OperationKind, Reason};
 
 use super::*;

@@ -15,8 +15,8 @@ use observe::index::{Index, Uid};
 use observe::preflight::Preflights;
 use observe::selection::Selected;
 use observe::writes::{
-    Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
-    unsettled_steps,
+    Backoff, BlockerKind, CERTAIN_AFTER, Doubts, LastReading, MISSING_RETRY, RunningWrites, StepBlocker,
+    Unsettled,
 };
 use resolve::origin::Origin;
 use resolve::spec::ResolvedSpec;
@@ -332,11 +332,11 @@ impl UpgradeEntry {
         missing.into_iter().chain(self.settles_at(now)).chain(waits).min()
     }
 
-    /// Records that writes for a cluster start.
-    pub fn begin(&mut self, cluster: &Arc<str>, starting: bool) {
+    /// Records that writes for a cluster start; `starting`: the attempt of one that starts a step.
+    pub fn begin(&mut self, cluster: &Arc<str>, starting: Option<&Attempt>) {
         let writes = self.running.entry(Arc::clone(cluster)).or_default();
         writes.count += 1;
-        writes.starting |= starting;
+        writes.starting = starting.cloned().or_else(|| writes.starting.take());
     }
 
     /// Records that a write for a cluster has ended.
@@ -415,11 +415,11 @@ impl UpgradeEntry {
         }
     }
 
-    /// Records whether a creation or change took effect, according to its result.
+    /// Records whether a creation or change of a step's work took effect, according to its result.
     pub fn record_certainty(
         &mut self,
         cluster: &Arc<str>,
-        step: Step,
+        (step, kind): (Step, OperationKind),
         attempt: &Attempt,
         outcome: &WriteResult,
         now: DateTime<Utc>,
@@ -440,10 +440,18 @@ impl UpgradeEntry {
         };
         let known = self.unsettled.entry(Arc::clone(cluster)).or_default();
         let before = known.extract_if(.., |unsettled| unsettled.step == step).last();
+        let (created_before, given_up_before) =
+            before.map_or((None, None), |before| (before.created, before.given_up));
+        let is_created = kind == OperationKind::Create && given_up.is_some();
         known.push(Unsettled {
             step,
             attempt: attempt.clone(),
-            given_up: given_up.or(before.and_then(|before| before.given_up)),
+            created: if is_created {
+                Some(attempt.clone())
+            } else {
+                created_before
+            },
+            given_up: given_up.or(given_up_before),
         });
         known.sort_by_key(|unsettled| unsettled.step);
     }
@@ -480,7 +488,9 @@ impl UpgradeEntry {
     #[must_use]
     pub fn unsettled_steps(&self, cluster: &str, index: &Index) -> (Option<Step>, Option<Step>) {
         let known = self.unsettled.get(cluster).map_or(&[][..], Vec::as_slice);
-        unsettled_steps(known, cluster, &self.uid, index)
+        let doubts = Doubts::new(known, cluster, &self.uid, index);
+        let step = |unsettled: Option<&Unsettled>| unsettled.map(|unsettled| unsettled.step);
+        (step(doubts.open), step(doubts.late))
     }
 
     /// When the next uncertainty ends by time alone.

@@ -1,5 +1,5 @@
 use api::names::{ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_STARTED_AT};
-use rollout::testing::{RecordBuilder, at, record};
+use rollout::testing::{RecordBuilder, at, first_attempt, record};
 use rollout::{Attempt, Busy, Phase};
 
 use super::*;
@@ -195,13 +195,10 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
     let mut index = index(&["a"]);
     let mut entry = upgrade("mine", &["a"], &index);
     let name: Arc<str> = Arc::from("a");
-    let attempt = Attempt {
-        revision: Arc::from("r1"),
-        retry: Arc::from(""),
-    };
+    let attempt = first_attempt();
     let writes = RunningWrites {
         count: 2,
-        starting: true,
+        starting: Some(attempt.clone()),
     };
     entry.running.insert(Arc::clone(&name), writes);
     let until = |second| {
@@ -222,6 +219,7 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
     let unsettled = [Step::Platform, Step::Operators].map(|step| Unsettled {
         step,
         attempt: attempt.clone(),
+        created: None,
         given_up: Some(at(0)),
     });
     entry.unsettled.insert(Arc::clone(&name), unsettled.into());
@@ -262,6 +260,39 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
     assert!(cluster.step_work(Step::Platform).ours().is_some());
     let later = one(&entry.observe(&[], &mut index, at(63)).fleet, "a");
     assert_eq!(later.read, None, "an old result");
+}
+
+#[test]
+fn a_start_in_doubt_is_awaited_before_one_that_runs_unless_it_takes_no_slot() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"], &index);
+    let name: Arc<str> = Arc::from("a");
+    let [earlier, present, next] = ["r0", "r1", "r2"].map(|revision| Attempt {
+        revision: Arc::from(revision),
+        ..first_attempt()
+    });
+    let writes = RunningWrites {
+        count: 1,
+        starting: Some(next.clone()),
+    };
+    entry.running.insert(Arc::clone(&name), writes);
+    let mut awaited = |step: Step, created: Option<&Attempt>| {
+        let unsettled = Unsettled {
+            step,
+            attempt: present.clone(),
+            created: created.cloned(),
+            given_up: Some(at(0)),
+        };
+        entry.unsettled.insert(Arc::clone(&name), vec![unsettled]);
+        one(&observed(&entry, &mut index), "a").awaited_attempt
+    };
+    assert_eq!(awaited(Step::Platform, Some(&earlier)), Some(earlier.clone()));
+    assert_eq!(
+        awaited(Step::Platform, None),
+        Some(next.clone()),
+        "a change creates nothing"
+    );
+    assert_eq!(awaited(Step::PostAction, Some(&earlier)), Some(next));
 }
 
 #[test]

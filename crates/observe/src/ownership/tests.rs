@@ -1,4 +1,4 @@
-use rollout::testing::{at, record};
+use rollout::testing::{at, first_attempt, record};
 use rollout::{Cluster, Fleet, Record, StepWork};
 
 use super::*;
@@ -231,7 +231,10 @@ fn an_upgrade_whose_writes_the_hub_keeps_forbidding_is_stuck() {
         other.write();
         other.backoff.insert(Arc::from("c1"), forbidden(seconds));
         if starting {
-            let writes = RunningWrites { count: 1, starting };
+            let writes = RunningWrites {
+                count: 1,
+                starting: starting.then(first_attempt),
+            };
             other.running.insert(Arc::from("c1"), writes);
         }
         let cluster = one(&observed(&entry, &[other], &mut index), "c1");
@@ -442,7 +445,10 @@ fn a_creation_of_a_newer_upgrade_that_is_under_way_holds_the_cluster() {
     let entry = upgrade("mine", &["c1", "c2"], &index);
     let mut other = upgrade("other", &["c1", "c2"], &index).created(NEW);
     for (cluster, starting) in [("c1", true), ("c2", false)] {
-        let writes = RunningWrites { count: 1, starting };
+        let writes = RunningWrites {
+            count: 1,
+            starting: starting.then(first_attempt),
+        };
         other.running.insert(Arc::from(cluster), writes);
     }
     let fleet = observed(&entry, &[other], &mut index);

@@ -316,8 +316,28 @@ impl Checker<'_> {
         }
     }
 
+    /// A record that is made anew while a start is in doubt is of the attempt of that start, unless works say of which it is.
+    fn check_first_attempt(&mut self, cluster: &Cluster, record: &Record) {
+        let Some(awaited) = cluster
+            .awaited_attempt
+            .as_ref()
+            .filter(|awaited| **awaited != record.attempt)
+        else {
+            return;
+        };
+        let tells = |step: Step| match cluster.step_work(step) {
+            StepWork::Former(work) => work.attempt == *awaited,
+            _ => own(cluster, step).is_some(),
+        };
+        if !Step::ALL.into_iter().any(tells) {
+            let text = format!("{:?} and not {awaited:?}", record.attempt);
+            self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
+        }
+    }
+
     fn check_attempt(&mut self, cluster: &Cluster, record: &Record) {
         let Some(before) = cluster.record.as_deref() else {
+            self.check_first_attempt(cluster, record);
             return;
         };
         if before.attempt == record.attempt {

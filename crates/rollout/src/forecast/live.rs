@@ -69,7 +69,7 @@ impl<'a> LiveFleet<'a> {
         let mut agents = Agents::new(run);
         for cluster in &mut fleet.clusters {
             (cluster.busy, cluster.backoff, cluster.read) = (None, None, None);
-            (cluster.unsettled, cluster.late) = (None, None);
+            (cluster.unsettled, cluster.late, cluster.awaited_attempt) = (None, None, None);
             cluster.has_stale_image = false;
             if cluster.preflight == Preflight::Stale {
                 cluster.preflight = Preflight::Ready;

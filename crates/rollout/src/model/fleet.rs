@@ -67,6 +67,9 @@ pub struct Cluster {
     /// A step other than `unsettled` whose work an abandoned creation may still create, for example although a later
     /// creation succeeded. If that work is deleted, it may come back.
     pub late: Option<Step>,
+    /// The attempt of a start that is in progress or in doubt. A record that is made anew is of this attempt, because the work of
+    /// the start would be a leftover of any other one, and hold no slot.
+    pub awaited_attempt: Option<Attempt>,
     /// The step whose work was last read from the hub itself and not from a watch, and a time at or after which this
     /// reading was made.
     pub read: Option<(Step, DateTime<Utc>)>,

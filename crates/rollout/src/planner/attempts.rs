@@ -239,18 +239,24 @@ pub(crate) fn is_noted(work: &Work, began: DateTime<Utc>) -> bool {
         .is_some_and(|noted| noted.timestamp_millis() == began.timestamp_millis())
 }
 
+/// The record of a cluster that has none: of the attempt of its works, or of the start that is in progress or in doubt, or else of a
+/// new one.
 fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
     let work = Step::ALL
         .into_iter()
         .rev()
         .find_map(|step| telling(cluster, step));
-    let attempt = work.map_or_else(
-        || Attempt {
-            revision: Arc::clone(&policy.revision),
-            retry: Arc::from(""),
-        },
-        |work| work.attempt.clone(),
-    );
+    let is_former = |attempt: &Attempt| {
+        let mut works = cluster.works.iter();
+        works.any(|slot| matches!(slot, StepWork::Former(work) if work.attempt == *attempt))
+    };
+    let awaited = cluster.awaited_attempt.as_ref();
+    let awaited = awaited.filter(|attempt| work.is_none() && !is_former(attempt));
+    let attempt = work.map(|work| &work.attempt).or(awaited);
+    let attempt = attempt.cloned().unwrap_or_else(|| Attempt {
+        revision: Arc::clone(&policy.revision),
+        retry: Arc::from(""),
+    });
     let record = Record {
         attempt,
         phase: Phase::Pending,
@@ -265,6 +271,7 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
     };
     // What is left of its earlier life must not be taken for works of this attempt.
     let is_back = work.is_none()
+        && awaited.is_none()
         && cluster
             .works
             .iter()

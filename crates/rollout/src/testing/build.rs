@@ -13,6 +13,7 @@ use crate::model::{
 
 mod answers;
 mod approvals;
+mod doubt;
 mod retries;
 
 /// The time `seconds` after the start of every test.
@@ -221,6 +222,7 @@ impl FleetBuilder {
             backoff: None,
             unsettled: None,
             late: None,
+            awaited_attempt: None,
             read: None,
             version: Arc::from("4.11.0"),
             newest_version: Arc::from("4.11.0"),
@@ -327,11 +329,6 @@ impl FleetBuilder {
         self.last(|cluster| cluster.slot_in_doubt = true)
     }
 
-    /// A write for the cluster is in progress.
-    pub fn busy(self, busy: Busy) -> Self {
-        self.last(|cluster| cluster.busy = Some(busy))
-    }
-
     /// The last write for the cluster failed. The next one is at this time (seconds).
     pub fn backoff(self, seconds: i64) -> Self {
         self.last(|cluster| {
@@ -342,16 +339,6 @@ impl FleetBuilder {
                 deletion_lasting: false,
             });
         })
-    }
-
-    /// It is not known whether a write that begins this step was carried out.
-    pub fn unsettled(self, step: Step) -> Self {
-        self.last(|cluster| cluster.unsettled = Some(step))
-    }
-
-    /// An abandoned creation of this step's work may still be carried out, although a later one succeeded.
-    pub fn late(self, step: Step) -> Self {
-        self.last(|cluster| cluster.late = Some(step))
     }
 
     /// The step's work was read from the hub at this time (seconds).
@@ -409,14 +396,20 @@ impl FleetBuilder {
     }
 }
 
+/// The first attempt at revision `r1`.
+#[must_use]
+pub fn first_attempt() -> Attempt {
+    Attempt {
+        revision: Arc::from("r1"),
+        retry: Arc::from(""),
+    }
+}
+
 /// A work of the first attempt at revision `r1` whose clock started at this time (seconds), applied, without
 /// feedback.
 pub fn work(started: i64) -> WorkBuilder {
     WorkBuilder(Work {
-        attempt: Attempt {
-            revision: Arc::from("r1"),
-            retry: Arc::from(""),
-        },
+        attempt: first_attempt(),
         hash: Arc::from(""),
         started: at(started),
         soak_started: None,
@@ -508,10 +501,7 @@ impl From<WorkBuilder> for Work {
 /// A record of the first attempt at revision `r1`, without stages, in this phase since second 0.
 pub fn record(phase: Phase) -> RecordBuilder {
     RecordBuilder(Record {
-        attempt: Attempt {
-            revision: Arc::from("r1"),
-            retry: Arc::from(""),
-        },
+        attempt: first_attempt(),
         phase,
         reason: Reason::None,
         other_reason: None,

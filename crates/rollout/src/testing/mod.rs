@@ -10,6 +10,8 @@ mod scenario;
 mod script;
 mod upgrade;
 
-pub use build::{FleetBuilder, PolicyBuilder, RecordBuilder, WorkBuilder, at, fleet, policy, record, work};
+pub use build::{
+    FleetBuilder, PolicyBuilder, RecordBuilder, WorkBuilder, at, first_attempt, fleet, policy, record, work,
+};
 pub use scenario::{Latency, Scenario};
 pub use script::{Rng, Script};

@@ -8,8 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::hub::{Hub, Owner};
 use super::monitor::busy;
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Fleet, GivenApproval, Operation, PendingRetry, Phase, Plan,
-    Policy, Record, Rival, RivalHold, Selection, Step, StepStatus, StepWork, Work,
+    Attempt, Busy, Cluster, ClusterBackoff, Fleet, GivenApproval, Operation, OperationKind, PendingRetry,
+    Phase, Plan, Policy, Record, Rival, RivalHold, Selection, Step, StepStatus, StepWork, Work,
 };
 
 /// How long changes that are not urgent are collected before they are written.
@@ -50,6 +50,8 @@ pub(super) struct Write {
 pub(super) struct Unsettled {
     /// The attempt that was tried last.
     attempt: Attempt,
+    /// The attempt of the last creation that was abandoned.
+    created: Option<Attempt>,
     /// When the last one was abandoned.
     last: DateTime<Utc>,
 }
@@ -265,7 +267,16 @@ impl Upgrade {
         let attempt = attempt.clone();
         match write.landing {
             Landing::Lost | Landing::Late(_) => {
-                self.unsettled.insert(key, Unsettled { attempt, last: now });
+                let created = match write.operation.kind() {
+                    OperationKind::Create => Some(attempt.clone()),
+                    _ => self.unsettled.get(&key).and_then(|before| before.created.clone()),
+                };
+                let unsettled = Unsettled {
+                    attempt,
+                    created,
+                    last: now,
+                };
+                self.unsettled.insert(key, unsettled);
             }
             Landing::Done => {
                 if let Some(unsettled) = self.unsettled.get_mut(&key) {
@@ -305,6 +316,24 @@ impl Upgrade {
             .map(|((_, step), _)| *step)
             .find(|step| Some(*step) != open);
         (open, late)
+    }
+
+    /// The attempt of a start that is on its way, or of which it is not known whether it was carried out.
+    fn awaited_attempt(&self, name: &Arc<str>, doubts: (Option<Step>, Option<Step>)) -> Option<Attempt> {
+        let starting = self.writes.iter().find_map(|write| match &write.operation {
+            Operation::Create { attempt, .. } | Operation::Update { attempt, .. }
+                if write.cluster == *name && busy(&write.operation) == Busy::Starting =>
+            {
+                Some(attempt)
+            }
+            _ => None,
+        });
+        let in_doubt = || {
+            let doubts = [doubts.0, doubts.1].into_iter().flatten();
+            let mut starts = doubts.filter(|step| *step != Step::PostAction);
+            starts.find_map(|step| self.unsettled.get(&(Arc::clone(name), step))?.created.as_ref())
+        };
+        in_doubt().or(starting).cloned()
     }
 
     fn step_work(&self, index: usize, hub: &Hub, name: &Arc<str>, step: Step) -> StepWork {
@@ -443,6 +472,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             }),
             unsettled,
             late,
+            awaited_attempt: upgrade.awaited_attempt(name, (unsettled, late)),
             read: upgrade.read.get(name).copied(),
             version: Arc::clone(&spoke.version),
             newest_version: Arc::clone(&spoke.version),

@@ -53,6 +53,61 @@ fn an_edit_that_ends_a_step_frees_its_slot_only_when_that_is_written() {
     assert!(writes(&plan).contains(&"create b/Platform".to_owned()));
 }
 
+/// It was dropped when it was gone, and there is an edit since. The work of its start would be a leftover of any other attempt, and
+/// hold no slot.
+#[test]
+fn a_cluster_that_is_back_while_its_start_is_in_doubt_is_of_the_attempt_of_that_start() {
+    let asked = || policy().edited("r2", &[Step::Platform]).max_concurrency(1);
+    let back = || fleet().cluster("a");
+    for in_doubt in [
+        back().unsettled(Step::Platform),
+        back().unsettled(Step::PreAction),
+        back().busy(Busy::Starting),
+    ] {
+        let fleet = in_doubt.cluster("b");
+        let plan = planned(10, asked(), fleet.clone());
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        assert!(!writes(&plan).iter().any(|write| write.starts_with("create")));
+        refused(ViolationKind::UnsettledPassed, 10, asked(), fleet, |plan| {
+            let state = &mut plan.clusters[0];
+            Arc::make_mut(&mut state.record).attempt.revision = "r2".into();
+        });
+    }
+    let queued = || back().record(record(Phase::Pending));
+    let landed = queued().work(Step::Platform, work(5).running());
+    let plan = planned(10, asked(), landed.cluster("b"));
+    assert!(stand(&plan, "a").0.holds_slot());
+    assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+    let plan = planned(10, asked(), queued());
+    assert_eq!(
+        &*record_of(&plan, "a").attempt.revision,
+        "r2",
+        "it was not carried out"
+    );
+    let plan = planned(10, asked(), back().unsettled(Step::PostAction));
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2", "it takes no slot");
+}
+
+/// A record of the attempt of such a work would make it count.
+#[test]
+fn a_start_in_doubt_does_not_bring_works_of_an_earlier_life_back() {
+    let former = StepWork::Former(Arc::new(work(0).running().into()));
+    for (step, revision, attempt) in [
+        (Step::Platform, "r1", ("r1", "~")),
+        (Step::PreAction, "r0", ("r1", "")),
+    ] {
+        let mut fleet = fleet().cluster("a").step_work(step, former.clone());
+        if revision == "r0" {
+            let older = work(0).revision("r0").running();
+            fleet = fleet.step_work(step, StepWork::Former(Arc::new(older.into())));
+        }
+        let plan = planned(10, policy().pre_action(), fleet.unsettled(Step::Operators));
+        let found = &record_of(&plan, "a").attempt;
+        assert_eq!((&*found.revision, &*found.retry), attempt);
+    }
+}
+
 /// The response to its creation is still to come, and an earlier creation never had one.
 #[test]
 fn an_edit_reaches_a_cluster_whose_start_is_seen_before_its_response() {

@@ -5,7 +5,7 @@ use observe::index::{Change, WorkRequest};
 use observe::writes::Forbidden;
 use resolve::works::WorkFlags;
 use rollout::Phase;
-use rollout::testing::{at, record};
+use rollout::testing::{at, first_attempt, record};
 use serde_json::json;
 
 use super::*;
@@ -23,7 +23,7 @@ fn writing() -> Context {
     context.with(|state| {
         state.apply_upgrade(upgrade("u1", &["c1"]).view());
         let entry = state.upgrades.get_mut("u1").unwrap();
-        entry.begin(&cluster(), true);
+        entry.begin(&cluster(), Some(&first_attempt()));
         entry.dirty = false;
     });
     context
@@ -89,7 +89,7 @@ fn a_created_work_is_seen_by_the_next_plan_and_its_cluster_is_free_for_writes() 
 fn a_failed_write_is_not_repeated_before_its_wait_which_doubles() {
     let context = writing();
     for expected in [1, 2, 4] {
-        with_entry(&context, |entry| entry.begin(&cluster(), true));
+        with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
         let before = context.now();
         answered(
             &context,
@@ -105,7 +105,7 @@ fn a_failed_write_is_not_repeated_before_its_wait_which_doubles() {
             assert_eq!(&*entry.backoff[&cluster()].text, "no");
         });
     }
-    with_entry(&context, |entry| entry.begin(&cluster(), true));
+    with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
     answered(&context, create(&context), &WriteResult::Gone);
     with_entry(&context, |entry| {
         assert!(entry.backoff.is_empty(), "a success ends it");
@@ -135,7 +135,7 @@ fn foreign_works_are_looked_at_ever_less_often() {
     let context = writing();
     let mut waits = Vec::new();
     for _ in 0..6 {
-        with_entry(&context, |entry| entry.begin(&cluster(), true));
+        with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
         let before = context.now();
         answered(&context, create(&context), &WriteResult::Foreign);
         let retry_at = with_entry(&context, |entry| {
@@ -164,7 +164,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
         let edited = resolve::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert!(entry.blockers.is_empty(), "the new spec may do");
-        entry.begin(&cluster(), true);
+        entry.begin(&cluster(), Some(&first_attempt()));
     });
     answered(
         &context,
@@ -207,7 +207,7 @@ fn a_forbidden_deletion_leaves_it_known_that_creations_are_forbidden() {
     let context = writing();
     let forbidden = WriteResult::Failed(WriteError::new(WriteErrorKind::Forbidden, "may not"));
     let known = |write: Write, outcome: &WriteResult| {
-        with_entry(&context, |entry| entry.begin(&cluster(), true));
+        with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
         answered(&context, write, outcome);
         with_entry(&context, |entry| {
             let backoff = entry.backoff.get(&cluster())?;
@@ -226,7 +226,7 @@ fn a_foreign_work_that_does_not_go_for_a_minute_waits_for_a_human() {
     let context = writing();
     let mut kinds = Vec::new();
     for _ in 0..13 {
-        with_entry(&context, |entry| entry.begin(&cluster(), true));
+        with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
         answered(&context, create(&context), &WriteResult::ForeignTerminating);
         kinds.push(with_entry(&context, |entry| {
             entry.blockers[&(cluster(), Step::Platform)].kind.clone()
@@ -326,7 +326,7 @@ fn a_deletion_that_failed_leaves_the_work_as_it_was() {
             .index
             .mark_deleting("c1", Step::Platform, "c1-cluster-upgrade-u1", None);
     });
-    with_entry(&context, |entry| entry.begin(&cluster(), false));
+    with_entry(&context, |entry| entry.begin(&cluster(), None));
     answered(&context, delete(), &WriteResult::DeletionAccepted { version: 0 });
     assert!(terminating(&context));
 }
@@ -468,7 +468,7 @@ fn failed(counted: WriteErrorKind) -> WriteResult {
 }
 
 fn tried(context: &Context, outcome: &WriteResult) {
-    with_entry(context, |entry| entry.begin(&cluster(), true));
+    with_entry(context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
     answered(context, create(context), outcome);
 }
 
@@ -478,7 +478,7 @@ fn a_write_that_was_not_sent_ends_no_pause() {
     tried(&context, &failed(WriteErrorKind::Forbidden));
     for outcome in [WriteResult::NotLeading, WriteResult::GivenUp] {
         for write in [create(&context), delete()] {
-            with_entry(&context, |entry| entry.begin(&cluster(), true));
+            with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
             answered(&context, write, &outcome);
             with_entry(&context, |entry| assert!(entry.backoff.contains_key(&cluster())));
         }
@@ -486,7 +486,7 @@ fn a_write_that_was_not_sent_ends_no_pause() {
 }
 
 fn read(context: &Context, uid: Option<&str>, outcome: &WriteResult) {
-    with_entry(context, |entry| entry.begin(&cluster(), false));
+    with_entry(context, |entry| entry.begin(&cluster(), None));
     let write = Write::Read {
         cluster: cluster(),
         step: Step::Platform,
@@ -578,7 +578,13 @@ fn upgrades_that_wait_for_a_cluster_are_woken_when_the_writes_of_its_owner_are_s
     with_entry(&context, |entry| {
         let unknown = WriteResult::Failed(WriteError::new(WriteErrorKind::Timeout, "no response"));
         let now = chrono::DateTime::UNIX_EPOCH;
-        entry.record_certainty(&cluster(), Step::Platform, &attempt, &unknown, now);
+        entry.record_certainty(
+            &cluster(),
+            (Step::Platform, OperationKind::Create),
+            &attempt,
+            &unknown,
+            now,
+        );
         assert_eq!(entry.unsettled.len(), 1);
     });
     assert!(!is_woken());

@@ -206,7 +206,7 @@ async fn works_of_a_deleted_upgrade_stay_while_another_one_is_writing_to_that_cl
         hub.context.with(|state| {
             let entry = state.upgrades.get_mut("new").unwrap();
             if begins {
-                entry.begin(&Arc::from("c1"), true);
+                entry.begin(&Arc::from("c1"), Some(&first_attempt()));
             } else {
                 entry.end(&Arc::from("c1"));
             }

@@ -1,5 +1,7 @@
 //! Starts whose responses were lost, across several passes.
 
+use api::names::Step;
+
 use super::*;
 use crate::fixture::spec;
 
@@ -125,28 +127,49 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
     hub.version += 1;
 }
 
+/// The work that it creates is of its own attempt, whatever was asked for since.
+#[test]
+fn a_lost_creation_stays_in_doubt_with_its_attempt_when_the_work_is_changed_after_it() {
+    let index = observe::index::Index::default();
+    let mut entry = upgrade("u1", &["c1"]).entry(&index);
+    let (c1, now) = (Arc::<str>::from("c1"), Utc::now());
+    let edited = rollout::Attempt {
+        revision: Arc::from("r2"),
+        ..first_attempt()
+    };
+    let done = || WriteResult::DeletionAccepted { version: 0 };
+    for (kind, attempt, result) in [
+        (OperationKind::Create, &first_attempt(), WriteResult::GivenUp),
+        (OperationKind::Create, &first_attempt(), done()),
+        (OperationKind::Update, &edited, WriteResult::GivenUp),
+        (OperationKind::Update, &edited, done()),
+    ] {
+        entry.record_certainty(&c1, (Step::Platform, kind), attempt, &result, now);
+    }
+    let known = &entry.unsettled[&c1][0];
+    assert_eq!(known.attempt, edited);
+    assert_eq!(known.created, Some(first_attempt()));
+}
+
 #[test]
 fn by_a_clock_that_has_jumped_no_lost_creation_is_over() {
     let index = observe::index::Index::default();
     let mut entry = upgrade("u1", &["c1"]).entry(&index);
     let (c1, now) = (Arc::<str>::from("c1"), Utc::now());
-    let attempt = rollout::Attempt {
-        revision: Arc::from("r1"),
-        retry: Arc::from(""),
-    };
+    let attempt = first_attempt();
     entry.record_certainty(
         &c1,
-        api::names::Step::Platform,
+        (Step::Platform, OperationKind::Create),
         &attempt,
         &WriteResult::GivenUp,
         now,
     );
     let later = now + chrono::TimeDelta::hours(1);
     entry.skew = Some(chrono::TimeDelta::hours(1));
-    entry.note_reading(&c1, api::names::Step::Platform, later, later, &index);
+    entry.note_reading(&c1, Step::Platform, later, later, &index);
     assert!(entry.unsettled.contains_key(&c1));
     entry.skew = None;
-    entry.note_reading(&c1, api::names::Step::Platform, later, later, &index);
+    entry.note_reading(&c1, Step::Platform, later, later, &index);
     assert!(entry.unsettled.is_empty());
 }
 

@@ -3,7 +3,7 @@ use std::time::Instant;
 use chrono::TimeDelta;
 use observe::index::Change;
 use observe::writes::{BlockerKind, MISSING_RETRY, RunningWrites};
-use rollout::testing::{at, policy, record};
+use rollout::testing::{at, first_attempt, policy, record};
 use rollout::{Cluster, Phase, Plan, RivalHold, Selection, Step, StepWork};
 
 use super::*;
@@ -134,7 +134,7 @@ fn a_dropped_cluster_whose_start_is_on_its_way_or_that_is_back_holds_one_slot() 
     assert_eq!(dropped.unreleased, 1);
     let writes = RunningWrites {
         count: 1,
-        starting: true,
+        starting: Some(first_attempt()),
     };
     entry.running.insert(Arc::from("a"), writes);
     // A plan also looks at the clusters whose starts are on their way.

@@ -26,15 +26,15 @@ fn upgrades_that_wait_for_a_cluster_are_woken_when_the_writes_of_its_owner_stay_
         let known = backoff.start_forbidden.as_mut().unwrap();
         known.first -= TimeDelta::minutes(1);
         known.last -= TimeDelta::minutes(1);
-        entry.begin(&cluster(), true);
+        entry.begin(&cluster(), Some(&first_attempt()));
     });
     answered(&context, create(&context), &forbidden);
     assert!(is_woken());
     sleep();
-    with_entry(&context, |entry| entry.begin(&cluster(), true));
+    with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
     answered(&context, create(&context), &forbidden);
     assert!(!is_woken(), "nothing has changed");
-    with_entry(&context, |entry| entry.begin(&cluster(), true));
+    with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
     let made = WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
     answered(&context, create(&context), &made);
     assert!(is_woken(), "it goes on");

@@ -121,7 +121,7 @@ fn every_step_has_a_doubt_of_its_own() {
         other => other,
     };
     for step in [Step::Operators, Step::Platform] {
-        with_entry(&context, |entry| entry.begin(&cluster(), true));
+        with_entry(&context, |entry| entry.begin(&cluster(), Some(&first_attempt())));
         answered(&context, of(step), &failed(WriteErrorKind::Timeout));
     }
     assert_eq!(
