@@ -88,8 +88,9 @@ fn planned() -> PlannedUpdate {
 /// The answers of a cluster: of ten clusters, four are recommended the update, two have accepted risks, one a risk that is not accepted, one
 /// a gate that is not acknowledged, one is failing and one has not answered.
 fn facts(number: usize) -> Facts {
-    let risks = |name: &str| Offer::Conditional {
-        image: "quay.io/openshift-release-dev/ocp-release@sha256:0".to_owned(),
+    let risks = |name: &str| {
+        Offer::Conditional {
+        image: "quay.io/openshift-release-dev/ocp-release@sha256:0000000000000000000000000000000000000000000000000000000000000000".to_owned(),
         risks: (0..RISKS)
             .map(|number| OfferedRisk {
                 name: format!("{name}{number}"),
@@ -98,6 +99,7 @@ fn facts(number: usize) -> Facts {
                 applies: Some(number % 2 == 0),
             })
             .collect(),
+    }
     };
     let kind = number % 10;
     if kind == 9 {

@@ -10,6 +10,7 @@ mod judged;
 mod names;
 mod question;
 mod workers;
+mod write_limit;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use rollout::{Cluster, Fleet, Plan, Policy, Preflight, Reason};
 use self::asked::{is_barred, is_kept, is_to_be_asked, waits};
 use self::judged::{Judged, known, unknown};
 use self::names::KnownNames;
+use self::write_limit::WriteLimit;
 pub use clusterversion::preflight::UpdatesTo;
 
 pub use self::names::nearest;
@@ -65,6 +67,7 @@ pub struct Preflights {
     verdicts: AHashMap<Arc<str>, Judged>,
     names: KnownNames,
     running: AHashSet<Arc<str>>,
+    limit: WriteLimit,
     /// Clusters that are asked again just before their start, and since when.
     asked_again: AHashMap<Arc<str>, DateTime<Utc>>,
     failures: AHashMap<Arc<str>, Failure>,
@@ -268,6 +271,7 @@ impl Preflights {
         self.failures
             .retain(|name, _| is_in_fleet(name) || index.probe(name).is_some());
         self.asked_again.retain(|name, _| is_in_fleet(name));
+        self.limit.forget(now);
         let mut writes = self.deletions(fleet, policy, asker, index, now);
         writes.extend(self.leftovers(fleet, policy, asker, index, now));
         writes.extend(self.ask_again(&plan.ask_again, index, now));
@@ -304,7 +308,7 @@ impl Preflights {
                     if !self.may_create(asker.rate, now) {
                         return (writes, earliest(wake, Some(now + TimeDelta::seconds(1))));
                     }
-                    self.running.insert(Arc::clone(&cluster.name));
+                    self.begin(&cluster.name, now);
                     writes.push(ProbeWrite::Create(Arc::clone(&cluster.name), kind));
                 }
             }
@@ -312,7 +316,7 @@ impl Preflights {
         wake = earliest(wake, self.next_place(now));
         let waits = self.failures.values().map(|failure| failure.until);
         wake = earliest(wake, waits.filter(|until| *until > now).min());
-        (writes, wake)
+        (writes, earliest(wake, self.limit.next()))
     }
 
     /// The probes of this upgrade that are not needed, or ask something else.
@@ -335,7 +339,7 @@ impl Preflights {
             let needed = cluster.and_then(|cluster| self.questions.needed(cluster, policy));
             let is_kept = needed.is_some_and(|hash| *hash == probe.hash) && !is_former(name, probe, index);
             if !is_kept {
-                self.running.insert(Arc::clone(name));
+                self.begin(name, now);
                 writes.push(ProbeWrite::Delete(Arc::clone(name), Arc::clone(&probe.uid)));
             }
         }
@@ -389,7 +393,15 @@ impl Preflights {
 
     fn may_write(&self, cluster: &str, now: DateTime<Utc>) -> bool {
         let is_waiting = |failure: &Failure| now < failure.until;
-        !self.running.contains(cluster) && !self.failures.get(cluster).is_some_and(is_waiting)
+        !self.running.contains(cluster)
+            && !self.failures.get(cluster).is_some_and(is_waiting)
+            && self.limit.allows(cluster, now)
+    }
+
+    /// Counts a write that begins.
+    fn begin(&mut self, cluster: &Arc<str>, now: DateTime<Utc>) {
+        self.running.insert(Arc::clone(cluster));
+        self.limit.take(cluster, now);
     }
 
     /// Counts a creation, unless there were enough in this second.

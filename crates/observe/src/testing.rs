@@ -135,11 +135,11 @@ pub fn status_of_probe() -> Value {
                 "conditions": [
                     {"type": "Applied", "status": "True"},
                     {"type": "Available", "status": "True"},
-                    {"type": "UpgradeOffer", "status": "True", "message": "offer/1\nlisted quay.io/r@sha256:a"},
+                    {"type": "UpgradeOffer", "status": "True", "message": "offer/1\nlisted quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
                 ],
                 "statusFeedback": {"values": [
                     value("desiredVersion", "4.20.3"), value("channel", "stable-4.20"), value("progressing", "False"),
-                    value("failing", "False"), value("retrievedUpdates", "True"), value("targetImage", "quay.io/r@sha256:a"),
+                    value("failing", "False"), value("retrievedUpdates", "True"), value("targetImage", "quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
                 ]},
             },
             map_of_probe("openshift-config-managed", "admin-gates", "UpgradeGates", "keys/1\nkey ack-4.19-a An API is removed."),

@@ -161,7 +161,7 @@ pub const CASES: [Case; 22] = [
             "not-in-channel",
             timeout(&["InvalidUpdate", NOT_OFFERED, "VersionNotFound"]),
         ),
-        "NotOffered",
+        "UpdatesNotRetrieved",
     ),
     told(
         case(

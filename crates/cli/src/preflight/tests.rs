@@ -38,7 +38,8 @@ fn facts(risks: &[(&str, Option<bool>)], gates: &[&str]) -> Facts {
             ..Health::default()
         }),
         offer: Ok(Offer::Conditional {
-            image: "quay.io/r@sha256:a".to_owned(),
+            image: "quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                .to_owned(),
             risks: risks.collect(),
         }),
         gates: Ok(gates

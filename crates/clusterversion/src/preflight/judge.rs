@@ -400,22 +400,42 @@ fn offer(
             findings.push(finding(PreflightReason::NotOffered, text));
         }
         Offer::Recommended { image } if image.is_empty() => {}
-        Offer::Recommended { image } => return Request::ByImage(image.clone()),
+        Offer::Recommended { image } => return by_image(image, plan, findings),
         Offer::Conditional { image, risks } => {
             judge_risks(risks, plan, findings);
             if let Some(names) = names_to_accept(facts, risks, plan) {
                 return Request::AcceptingRisks(names);
             }
-            if !image.is_empty() {
-                return Request::ByImage(image.clone());
+            // No cluster checks a request by image, so what nobody has accepted is never requested in this way.
+            if are_accepted(risks, plan) {
+                return by_image(image, plan, findings);
             }
-            let text = format!(
-                "The cluster offers {} without an image, and a risk can be accepted only with it",
-                plan.version
-            );
-            findings.push(finding(PreflightReason::NotOffered, text));
         }
     }
+    Request::AsPlanned
+}
+
+/// True when every risk that counts is accepted, by its name or as an unknown one.
+fn are_accepted(risks: &[OfferedRisk], plan: &PlannedUpdate) -> bool {
+    let is_accepted = |risk: &OfferedRisk| {
+        plan.accepted_risks.contains(&risk.name)
+            || risk.applies == Some(false)
+            || (risk.applies.is_none() && plan.accept_unknown_risks)
+    };
+    risks.iter().all(is_accepted) && (!risks.is_empty() || plan.accept_unknown_risks)
+}
+
+/// The request by the image that the cluster reports for the version, which must name it by its digest: only that cannot change.
+fn by_image(image: &str, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) -> Request {
+    let digest = image.split_once("@sha256:").map_or("", |(_, digest)| digest);
+    if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Request::ByImage(image.to_owned());
+    }
+    let text = format!(
+        "The cluster offers {} without the digest of its image, by which it must be requested",
+        plan.version
+    );
+    findings.push(finding(PreflightReason::NotOffered, text));
     Request::AsPlanned
 }
 
@@ -501,12 +521,12 @@ fn judge_risks(risks: &[OfferedRisk], plan: &PlannedUpdate, findings: &mut Vec<P
     if !unknown.is_empty() && !plan.accept_unknown_risks {
         add(PreflightReason::RiskUnknown, &unknown);
     }
-    if risks.is_empty() {
-        // Without names, nobody can accept them, and they may apply.
+    if risks.is_empty() && !plan.accept_unknown_risks {
+        // Without names, nobody can accept them by name, and they may apply.
         findings.push(finding(
-            PreflightReason::PreflightUnsupported,
+            PreflightReason::RiskUnknown,
             format!(
-                "The cluster offers {} only with risks, and does not tell which: its work agent may be too old for that. Update the agent, or request the update by clusterVersion.image",
+                "The cluster offers {} only with risks, and does not tell which: its work agent may be too old for that. Update the agent, request the update by clusterVersion.image, or set preflight.unknownRisks: Accept",
                 plan.version
             ),
         ));

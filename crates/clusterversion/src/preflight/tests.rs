@@ -50,6 +50,8 @@ fn offering(offer: Offer) -> Facts {
     }
 }
 
+const IMAGE: &str = "quay.io/release@sha256:1111111111111111111111111111111111111111111111111111111111111111";
+
 fn with_risks(risks: &[(&str, Option<bool>)]) -> Facts {
     let risks = risks.iter().map(|(name, applies)| OfferedRisk {
         name: (*name).to_owned(),
@@ -57,7 +59,7 @@ fn with_risks(risks: &[(&str, Option<bool>)]) -> Facts {
         applies: *applies,
     });
     offering(Offer::Conditional {
-        image: "quay.io/release@sha256:1".to_owned(),
+        image: IMAGE.to_owned(),
         risks: risks.collect(),
     })
 }
@@ -107,9 +109,9 @@ fn told(facts: &Facts, plan: &PlannedUpdate) -> String {
 fn a_cluster_that_is_well_and_offers_the_version_is_ready() {
     assert_eq!(told(&well(), &plan()), "ready");
     let by_image = offering(Offer::Recommended {
-        image: "image".to_owned(),
+        image: IMAGE.to_owned(),
     });
-    assert_eq!(told(&by_image, &plan()), "ready by image");
+    assert_eq!(told(&by_image, &plan()), format!("ready by {IMAGE}"));
 }
 
 #[test]
@@ -297,7 +299,7 @@ fn an_update_graph_tells_what_is_served_in_a_channel_that_the_cluster_does_not_e
 #[test]
 fn every_risk_that_applies_must_be_accepted_by_name() {
     let facts = with_risks(&[("Leak", Some(true)), ("Slow", Some(false)), ("Odd", None)]);
-    let by_image = "ready by quay.io/release@sha256:1";
+    let by_image = &format!("ready by {IMAGE}");
     for (accepted, unknown_too, expected) in [
         (&[][..], false, "blocked RiskNotAccepted(Leak) RiskUnknown(Odd)"),
         (&["Odd"][..], false, "blocked RiskNotAccepted(Leak)"),
@@ -315,15 +317,59 @@ fn every_risk_that_applies_must_be_accepted_by_name() {
     }
     let contradicting = with_risks(&[("Leak", Some(false)), ("Slow", Some(false))]);
     assert_eq!(told(&contradicting, &plan()), "unknown RiskUnknown(Leak,Slow)");
-    assert_eq!(told(&with_risks(&[]), &plan()), "unknown PreflightUnsupported");
+    assert_eq!(told(&with_risks(&[]), &plan()), "unknown RiskUnknown");
     let without_image = offering(Offer::Conditional {
         image: String::new(),
         risks: Vec::new(),
     });
-    assert_eq!(
-        told(&without_image, &plan()),
-        "blocked NotOffered PreflightUnsupported"
-    );
+    assert_eq!(told(&without_image, &plan()), "unknown RiskUnknown");
+}
+
+/// No cluster checks a request by image.
+#[test]
+fn risks_that_a_cluster_does_not_name_are_accepted_only_as_unknown_ones() {
+    let facts = with_risks(&[]);
+    let ignoring = PlannedUpdate {
+        ignore: set(&["FailedToCompletePrecheck"]),
+        ..plan()
+    };
+    assert_eq!(told(&facts, &ignoring), "unknown RiskUnknown");
+    assert_eq!(request(&facts, &ignoring), Request::AsPlanned);
+    let accepting = PlannedUpdate {
+        accept_unknown_risks: true,
+        ..plan()
+    };
+    assert_eq!(told(&facts, &accepting), format!("ready by {IMAGE}"));
+}
+
+#[test]
+fn a_release_is_requested_by_its_digest_or_not_by_image_at_all() {
+    let accepting = PlannedUpdate {
+        accepted_risks: set(&["Leak"]),
+        ..plan()
+    };
+    for image in ["", "evil.example/release:latest", "quay.io/release@sha256:1"] {
+        let risks = vec![OfferedRisk {
+            name: "Leak".to_owned(),
+            message: "It leaks.".to_owned(),
+            applies: Some(true),
+        }];
+        let facts = offering(Offer::Conditional {
+            image: image.to_owned(),
+            risks,
+        });
+        assert_eq!(told(&facts, &accepting), "blocked NotOffered", "{image}");
+        assert_eq!(request(&facts, &accepting), Request::AsPlanned);
+        let recommended = offering(Offer::Recommended {
+            image: image.to_owned(),
+        });
+        let expected = if image.is_empty() {
+            "ready"
+        } else {
+            "blocked NotOffered"
+        };
+        assert_eq!(told(&recommended, &plan()), expected, "{image}");
+    }
 }
 
 #[test]
@@ -340,7 +386,7 @@ fn a_cluster_that_accepts_risks_by_name_is_asked_by_name_if_all_that_count_are_n
         ("None", Some(false)),
     ];
     let mut facts = with_risks(&risks);
-    let by_image = "ready by quay.io/release@sha256:1";
+    let by_image = format!("ready by {IMAGE}");
     let all = plan(&["Leak", "Odd", "Slow", "Other"], false);
     assert_eq!(told(&facts, &all), by_image);
     facts.accepts_risks = Err(Missing::Pending);
@@ -492,7 +538,7 @@ fn how_an_update_is_requested_follows_from_the_offer_alone() {
         ..plan()
     };
     let mut facts = with_risks(&[("Leak", Some(true))]);
-    let by_image = Request::ByImage("quay.io/release@sha256:1".to_owned());
+    let by_image = Request::ByImage(IMAGE.to_owned());
     assert_eq!(request(&facts, &accepting), by_image);
     assert_eq!(
         request(&facts, &plan()),

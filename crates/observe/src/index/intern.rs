@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use ahash::AHashSet;
 
+/// Longest text that is shared, in bytes. Others are hardly repeated, and clusters could fill the pool with them.
+const MAX_SHARED: usize = 512;
+
 /// A pool of shared strings. [`Pool::sweep`] removes unused ones.
 #[derive(Debug, Default)]
 pub struct Pool {
@@ -14,6 +17,9 @@ pub struct Pool {
 impl Pool {
     /// The shared copy of a string.
     pub fn share(&mut self, text: &str) -> Arc<str> {
+        if text.len() > MAX_SHARED {
+            return Arc::from(text);
+        }
         if let Some(known) = self.strings.get(text) {
             return Arc::clone(known);
         }

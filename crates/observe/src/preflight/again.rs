@@ -86,7 +86,7 @@ impl Preflights {
                 continue;
             };
             if self.may_write(name, now) {
-                self.running.insert(Arc::clone(name));
+                self.begin(name, now);
                 self.asked_again.insert(Arc::clone(name), now);
                 writes.push(ProbeWrite::Delete(Arc::clone(name), uid));
             }

@@ -56,7 +56,7 @@ impl Preflights {
             });
             let is_asked = || self.questions.due(cluster, policy).is_some();
             if let Some(probe) = probe.filter(|_| is_asked() && self.may_write(&cluster.name, now)) {
-                self.running.insert(Arc::clone(&cluster.name));
+                self.begin(&cluster.name, now);
                 writes.push(ProbeWrite::Delete(
                     Arc::clone(&cluster.name),
                     Arc::clone(&probe.uid),

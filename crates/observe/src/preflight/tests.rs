@@ -437,7 +437,9 @@ fn what_is_unknown_for_too_long_blocks_until_the_cluster_answers() {
 /// An answer of a cluster that cannot evaluate a risk.
 fn of_unknown_risk(text: &str) -> Value {
     let mut status = status_of_probe();
-    let offer = format!("offer/1\nupdate False quay.io/r@sha256:a\nrisk U Slow {text}");
+    let offer = format!(
+        "offer/1\nupdate False quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nrisk U Slow {text}"
+    );
     status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
     status
 }
@@ -542,7 +544,7 @@ fn huge_answers_are_cut() {
     let mut status = status_of_probe();
     let risk = |number: usize| format!("\nrisk T Risk{number} {}", "x".repeat(400));
     let risks: Vec<String> = (0..60).map(risk).collect();
-    let message = format!("offer/1\nupdate False quay.io/r@sha256:b{}", risks.concat());
+    let message = format!("offer/1\nupdate False quay.io/r@sha256:b{:063}", risks.concat());
     status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(message);
     let mut world = world(&["c1"]);
     world.answers("c1", status, 0);

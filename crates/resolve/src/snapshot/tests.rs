@@ -289,7 +289,10 @@ fn asked(mode: &str, label: bool, offers: &[(&str, &str)], rows: &Value) -> Plan
 }
 
 const NOT_LISTED: (&str, &str) = ("stable-4.14", "offer/1");
-const LISTED: (&str, &str) = ("stable-4.14", "offer/1\nlisted quay.io/r@sha256:a");
+const LISTED: (&str, &str) = (
+    "stable-4.14",
+    "offer/1\nlisted quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+);
 
 fn preflights(input: &PlannerInput) -> Vec<&Preflight> {
     let clusters = input.fleet.clusters.iter();

@@ -293,7 +293,8 @@ impl Timings {
     }
 
     /// How long the slowest of the clusters that have not started takes in nine of ten cases, from the start of its first step to the end
-    /// of its last. `None` if there is none, or of one of its steps nothing is known but what is usual.
+    /// of its last. `None` if there is none, or of one of its steps nothing is known but what is usual. A cluster whose times are
+    /// known only from what it tells of its own earlier updates is left out: it must not hold up the others.
     #[must_use]
     pub fn longest_p90(&self) -> Option<TimeDelta> {
         let waits = |cluster: &&ClusterTimings| {
@@ -307,6 +308,9 @@ impl Timings {
             let steps = cluster.steps.iter().flatten().map(|index| &self.all[*index]);
             if steps.clone().any(|timing| timing.basis == Basis::Usual) {
                 return None;
+            }
+            if steps.clone().any(|timing| timing.basis == Basis::History) {
+                continue;
             }
             let total: TimeDelta = steps.map(|timing| timing.samples.quantile(0.9)).sum();
             longest = longest.max(Some(total));

@@ -109,7 +109,7 @@ async fn an_update_graph_tells_what_a_cluster_in_another_channel_does_not() {
     assert_eq!(hub.preflight(), Some(summary(0, 0, 2)));
     let file = tempfile::NamedTempFile::new().unwrap();
     let channels = json!({"io.openshift.upgrades.graph.release.channels": "stable-4.20"});
-    let node = |version| json!({"version": version, "payload": "q@sha256:a", "metadata": channels});
+    let node = |version| json!({"version": version, "payload": "q@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "metadata": channels});
     let graph = json!({"nodes": [node("4.20.3"), node("4.20.4")], "edges": [[0, 1]]});
     std::fs::write(file.path(), graph.to_string()).unwrap();
     let named = file.path().to_str().unwrap();
@@ -144,7 +144,7 @@ async fn a_cluster_that_is_recommended_a_version_with_risks_is_asked_for_its_ima
     let mut hub = hub_of(&asking("Require"));
     hub.settle();
     let mut status = status_of_probe();
-    let offer = "offer/1\nupdate True quay.io/r@sha256:b";
+    let offer = "offer/1\nupdate True quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
     status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
     hub.answers("c2", status);
     let jobs = hub.reconcile();
@@ -152,7 +152,12 @@ async fn a_cluster_that_is_recommended_a_version_with_risks_is_asked_for_its_ima
         Write::Create { cluster, params, .. } if &**cluster == "c2" => Some(params.request.clone()),
         _ => None,
     });
-    assert_eq!(request, Some(WorkRequest::Image("quay.io/r@sha256:b".into())));
+    assert_eq!(
+        request,
+        Some(WorkRequest::Image(
+            "quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb".into()
+        ))
+    );
 }
 
 #[tokio::test]
@@ -248,7 +253,7 @@ async fn a_misspelled_risk_is_told_on_the_object_until_a_cluster_has_started() {
     };
     let risky = || {
         let mut status = status_of_probe();
-        let offer = "offer/1\nupdate False quay.io/r@sha256:b\nrisk T OVNIPsec text";
+        let offer = "offer/1\nupdate False quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\nrisk T OVNIPsec text";
         status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
         status
     };

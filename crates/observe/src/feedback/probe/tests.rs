@@ -58,7 +58,7 @@ fn a_map_of_acknowledgments_that_does_not_exist_acknowledges_nothing() {
 
 #[test]
 fn risks_are_told_with_whether_they_apply() {
-    let message = "offer/1\nupdate False quay.io/r@sha256:b\nrisk T SlowDisk It may be slow.";
+    let message = "offer/1\nupdate False quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\nrisk T SlowDisk It may be slow.";
     let known = facts(|status| manifest(status, 0)["conditions"][2]["message"] = json!(message));
     let risk = OfferedRisk {
         name: "SlowDisk".to_owned(),
@@ -66,7 +66,7 @@ fn risks_are_told_with_whether_they_apply() {
         applies: Some(true),
     };
     let expected = Offer::Conditional {
-        image: "quay.io/r@sha256:b".to_owned(),
+        image: "quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb".to_owned(),
         risks: vec![risk],
     };
     assert_eq!(known.offer, Ok(expected));

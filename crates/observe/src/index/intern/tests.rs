@@ -17,3 +17,13 @@ fn unused_strings_are_let_go() {
     assert!(pool.strings.len() < 3000, "{}", pool.strings.len());
     assert!(Arc::ptr_eq(&kept, &pool.share("kept")));
 }
+
+#[test]
+fn long_texts_are_gone_with_their_holders() {
+    let mut pool = Pool::default();
+    for number in 0..2_000 {
+        let long = format!("{number}{}", "x".repeat(MAX_SHARED));
+        assert_eq!(*pool.share(&long), *long);
+    }
+    assert!(pool.strings.is_empty());
+}

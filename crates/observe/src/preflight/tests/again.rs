@@ -14,8 +14,9 @@ fn accepted() -> World {
 
 fn at_risk() -> Value {
     let mut status = status_of_probe();
-    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] =
-        json!("offer/1\nupdate False quay.io/r@sha256:a\nrisk T Slow It is slow.");
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(
+        "offer/1\nupdate False quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nrisk T Slow It is slow."
+    );
     status
 }
 
@@ -52,7 +53,12 @@ fn a_request_by_image_follows_from_answers_of_the_last_minutes_only() {
     assert_eq!(world.due(410), Vec::<String>::new(), "it has answered");
     assert_eq!(world.says("a", 410), Preflight::Ready);
     let asked = world.preflights.request("a", true, at(410));
-    assert_eq!(asked, WorkRequest::Image("quay.io/r@sha256:a".into()));
+    assert_eq!(
+        asked,
+        WorkRequest::Image(
+            "quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".into()
+        )
+    );
 }
 
 #[test]
@@ -83,7 +89,9 @@ fn a_request_by_version_alone_is_checked_by_the_cluster_and_needs_no_second_ques
 fn an_image_that_was_told_long_ago_or_by_a_clock_that_is_not_trusted_is_not_requested() {
     let mut world = accepted();
     world.tells_at("p1", 0);
-    let image = WorkRequest::Image("quay.io/r@sha256:a".into());
+    let image = WorkRequest::Image(
+        "quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".into(),
+    );
     assert_eq!(world.preflights.request("a", true, at(299)), image);
     assert_eq!(
         world.preflights.request("a", true, at(300)),
@@ -135,7 +143,12 @@ fn a_cluster_that_nothing_holds_back_is_asked_again_for_its_image_whatever_else_
     world.answers("a", status, 0);
     assert_eq!(world.reason("a", 1), Some((true, Reason::Failing)));
     let asked = world.preflights.request("a", true, at(1));
-    assert_eq!(asked, WorkRequest::Image("quay.io/r@sha256:a".into()));
+    assert_eq!(
+        asked,
+        WorkRequest::Image(
+            "quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".into()
+        )
+    );
     assert!(!world.preflights.has_stale_image("a", at(299)));
     assert!(world.preflights.has_stale_image("a", at(300)));
     assert_eq!(

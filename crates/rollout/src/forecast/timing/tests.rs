@@ -118,6 +118,26 @@ fn the_longest_time_of_nine_in_ten_is_that_of_the_slowest_cluster_and_never_a_gu
     assert_eq!(known.longest_p90(), Some(TimeDelta::minutes(49)));
     let with_a_guess = timings(to_minor(), all.clone().cluster("m9").version("4.11.0"), &classes);
     assert_eq!(with_a_guess.longest_p90(), None, "what is usual is no knowledge");
+    let tells = |name: &str| match name {
+        "s9t" => Profile {
+            class: ClusterClass::SingleNode,
+            history: vec![PastUpdate {
+                change: VersionChange::Minor,
+                took: TimeDelta::minutes(359),
+            }],
+        },
+        _ => classes(name),
+    };
+    let mut few = waiting("s9t");
+    for number in 0..4 {
+        few = finished(few, &format!("s{number:02}"), 40);
+    }
+    let told = timings(to_minor(), few, &tells);
+    assert_eq!(
+        told.longest_p90(),
+        None,
+        "what a cluster tells of itself concerns no other"
+    );
     let with_an_unknown_step = timings(to_minor().operators(), all, &classes);
     assert_eq!(with_an_unknown_step.longest_p90(), None);
     let done = finished(fleet(), "s1", 40);
