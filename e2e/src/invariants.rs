@@ -160,10 +160,11 @@ fn check_conditions(now: &Seen, rule: &mut impl FnMut(bool, &str)) {
         now.is("InProgress") == (counts.partial_upgrade > 0),
         "InProgress <=> partialUpgrade > 0",
     );
-    let skipped = now.status.phases.get("Skipped").copied().unwrap_or_default();
+    let of_phase = |phase: &str| now.status.phases.get(phase).copied().unwrap_or_default();
+    let left_out = of_phase("Skipped") + of_phase("Aborted");
     rule(
-        !now.is("Complete") || (counts.total > 0 && counts.complete + skipped == counts.total),
-        "Complete => all clusters are complete or skipped",
+        !now.is("Complete") || (counts.total > 0 && counts.complete + left_out == counts.total),
+        "Complete => all clusters are complete or left out",
     );
     rule(!now.is("Ready") || now.is("Complete"), "Ready => Complete");
     rule(

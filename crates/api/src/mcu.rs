@@ -20,14 +20,14 @@ use crate::report::Phase;
 use crate::schema;
 
 mod approvals;
+mod left_out;
 mod retry;
-mod skip;
 mod strategy;
 
 pub use crate::selector::{ClusterSelector, LabelExpression, LabelOperator};
 pub use approvals::{ApprovalCheckpoint, CANARIES_COMPLETE, CheckpointStatus, MAX_CHECKPOINTS};
+pub use left_out::{LeftOutCluster, MAX_LEFT_OUT};
 pub use retry::{MAX_RETRIES, RetryRequest};
-pub use skip::{MAX_SKIPPED, SkipRequest};
 pub use strategy::{UpgradeStrategy, WORKER_POOLS_TIMEOUT, WorkerPoolsMode};
 
 /// Which clusters to upgrade, to which release, and with which precautions.

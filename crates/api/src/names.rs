@@ -34,6 +34,9 @@ pub const ANNOTATION_RELEASE_IMAGE: &str = "cluster.open-cluster-management.io/u
 /// Annotation on a platform work: the names of the risks that the work asks its cluster to accept, separated by spaces. A later change
 /// of the work names the same.
 pub const ANNOTATION_ACCEPTED_RISKS: &str = "cluster.open-cluster-management.io/upgrade-accepted-risks";
+/// Annotation on a platform work: `true` when it does not request the update any more, because the cluster is aborted
+/// (`docs/design/rules.md#aborted-clusters`).
+pub const ANNOTATION_WITHDRAWN: &str = "cluster.open-cluster-management.io/upgrade-withdrawn";
 /// Annotation on an action work: the success checks that its manifests declare, as JSON
 /// (`docs/design/rules.md#action-success`).
 pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";

@@ -108,8 +108,8 @@ pub struct ReportRow {
     /// Name of the ManagedCluster.
     #[schemars(length(max = 253))]
     pub cluster: String,
-    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators,
-    /// Soaking, Complete, PostAction or Failed. A newer release may write other words.
+    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Workers,
+    /// Operators, Soaking, Complete, PostAction, Failed, Skipped or Aborted. A newer release may write other words.
     #[schemars(schema_with = "schema::word")]
     pub phase: Phase,
     /// True for a canary.
@@ -237,6 +237,8 @@ pub enum Phase {
     Failed,
     /// The cluster is not upgraded, because spec.upgradeStrategy.skip names it.
     Skipped,
+    /// The cluster is not upgraded, because spec.upgradeStrategy.abort names it. What it was asked for is withdrawn.
+    Aborted,
 }
 
 impl Stage {
@@ -281,7 +283,7 @@ impl From<Step> for Stage {
 
 impl Phase {
     /// All phases, in the order a cluster goes through them.
-    pub const ALL: [Phase; 13] = [
+    pub const ALL: [Phase; 14] = [
         Phase::Pending,
         Phase::Blocked,
         Phase::PreAction,
@@ -295,6 +297,7 @@ impl Phase {
         Phase::PostAction,
         Phase::Failed,
         Phase::Skipped,
+        Phase::Aborted,
     ];
 
     /// The phase as it is written in rows.
@@ -314,6 +317,7 @@ impl Phase {
             Phase::PostAction => "PostAction",
             Phase::Failed => "Failed",
             Phase::Skipped => "Skipped",
+            Phase::Aborted => "Aborted",
         }
     }
 }
@@ -331,13 +335,19 @@ impl Phase {
     /// True while no step is under way, none has ended the upgrade of the cluster, and its pre-action is not degraded.
     #[must_use]
     pub const fn is_queued(self) -> bool {
-        matches!(self, Phase::Pending | Phase::Blocked | Phase::Skipped)
+        matches!(self, Phase::Pending | Phase::Blocked) || self.is_left_out()
+    }
+
+    /// True when the spec leaves the cluster out.
+    #[must_use]
+    pub const fn is_left_out(self) -> bool {
+        matches!(self, Phase::Skipped | Phase::Aborted)
     }
 
     /// True when an upgrade is complete as far as the cluster is concerned: it is upgraded, or it is left out.
     #[must_use]
     pub const fn is_done(self) -> bool {
-        matches!(self, Phase::Complete | Phase::Skipped)
+        matches!(self, Phase::Complete) || self.is_left_out()
     }
 
     /// True from the start of the cluster's first step to the end of its last one.

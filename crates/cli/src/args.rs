@@ -21,16 +21,17 @@ pub use self::create::{CreateArgs, DryRun};
 pub use self::dashboard::DashboardArgs;
 pub use self::examples::AFTER_HELP;
 use self::examples::{
-    ACCEPT_EXAMPLES, ACK_EXAMPLES, CAUSES_EXAMPLES, CHECK_EXAMPLES, CLUSTER_EXAMPLES, CLUSTERS_EXAMPLES,
-    COMPLETION_EXAMPLES, CREATE_EXAMPLES, EXPORT_EXAMPLES, HISTORY_EXAMPLES, LINT_EXAMPLES, ORPHANS_EXAMPLES,
-    PAUSE_EXAMPLES, PLAN_EXAMPLES, PREFLIGHT_EXAMPLES, REHEARSE_EXAMPLES, RESUME_EXAMPLES, RETRY_EXAMPLES,
-    SKIP_EXAMPLES, STATUS_EXAMPLES, UPDATES_EXAMPLES, WHY_EXAMPLES, WINDOWS_EXAMPLES,
+    ABORT_EXAMPLES, ACCEPT_EXAMPLES, ACK_EXAMPLES, CAUSES_EXAMPLES, CHECK_EXAMPLES, CLUSTER_EXAMPLES,
+    CLUSTERS_EXAMPLES, COMPLETION_EXAMPLES, CREATE_EXAMPLES, EXPORT_EXAMPLES, HISTORY_EXAMPLES,
+    LINT_EXAMPLES, ORPHANS_EXAMPLES, PAUSE_EXAMPLES, PLAN_EXAMPLES, PREFLIGHT_EXAMPLES, REHEARSE_EXAMPLES,
+    RESUME_EXAMPLES, RETRY_EXAMPLES, SKIP_EXAMPLES, STATUS_EXAMPLES, UPDATES_EXAMPLES, WHY_EXAMPLES,
+    WINDOWS_EXAMPLES,
 };
 pub use self::files::{LintArgs, PlanArgs, RehearseArgs, UnknownFields, UpdatesArgs, WindowsArgs};
 pub use self::output::Output;
 pub use self::upgrades::{
-    AcceptArgs, AckArgs, CheckArgs, ClusterArgs, ClustersArgs, ConsentArgs, HistoryArgs, NameArgs, RetryArgs,
-    SkipArgs, StatusArgs, UnskipArgs, VersionArgs, WhyArgs,
+    AcceptArgs, AckArgs, CheckArgs, ClusterArgs, ClustersArgs, ConsentArgs, HistoryArgs, LeaveOutArgs,
+    NameArgs, RetryArgs, StatusArgs, UnskipArgs, VersionArgs, WhyArgs,
 };
 use self::values::{Switch as _, namespace};
 
@@ -105,8 +106,11 @@ pub enum Command {
     Retry(RetryArgs),
     /// Leave clusters out of an upgrade. They count as neither complete nor failed.
     #[command(after_help = SKIP_EXAMPLES)]
-    Skip(SkipArgs),
-    /// Upgrade clusters after all that are skipped.
+    Skip(LeaveOutArgs),
+    /// Withdraw the update from clusters that have not accepted it yet. They count as neither complete nor failed.
+    #[command(after_help = ABORT_EXAMPLES)]
+    Abort(LeaveOutArgs),
+    /// Upgrade clusters after all that are skipped or aborted.
     Unskip(UnskipArgs),
     /// List the checkpoints at which upgrades wait for approvals, and who approved.
     #[command(after_help = APPROVALS_EXAMPLES)]

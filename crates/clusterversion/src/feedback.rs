@@ -5,7 +5,7 @@
 
 /// Name and JSONPath of each value of the ClusterVersion `version`, in the order of the rules. `message` is that of condition
 /// Progressing, because history entries have no message.
-pub const RULES: [(&str, &str); 23] = [
+pub const RULES: [(&str, &str); 25] = [
     ("version", ".status.history[0].version"),
     ("state", ".status.history[0].state"),
     ("verified", ".status.history[0].verified"),
@@ -68,6 +68,8 @@ pub const RULES: [(&str, &str); 23] = [
         r#".status.conditions[?(@.type=="RetrievedUpdates")].message"#,
     ),
     ("mode", ".spec.desiredUpdate.mode"),
+    ("requestedVersion", ".spec.desiredUpdate.version"),
+    ("requestedImage", ".spec.desiredUpdate.image"),
 ];
 
 /// One reported value.
@@ -130,6 +132,10 @@ pub struct Feedback<'a> {
     pub retrieved_updates_message: Option<&'a str>,
     /// Mode of the request in the spec: absent for an update, `Preflight` for a mere check.
     pub mode: Option<&'a str>,
+    /// Version of the request in the spec.
+    pub requested_version: Option<&'a str>,
+    /// Release image of the request in the spec.
+    pub requested_image: Option<&'a str>,
 }
 
 impl<'a> Feedback<'a> {
@@ -186,6 +192,8 @@ impl<'a> Feedback<'a> {
             "retrievedUpdatesReason" => &mut self.retrieved_updates_reason,
             "retrievedUpdatesMessage" => &mut self.retrieved_updates_message,
             "mode" => &mut self.mode,
+            "requestedVersion" => &mut self.requested_version,
+            "requestedImage" => &mut self.requested_image,
             _ => return None,
         })
     }

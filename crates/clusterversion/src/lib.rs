@@ -23,5 +23,5 @@ pub mod version;
 pub use cause::{Cause, cause, unhealthy};
 pub use era::Era;
 pub use feedback::{Feedback, ReportedValue, Target};
-pub use progress::{Progress, progress};
+pub use progress::{Progress, is_unasked, progress};
 pub use types::{ClusterVersion, Time};

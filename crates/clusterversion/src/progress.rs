@@ -49,6 +49,18 @@ pub fn progress<'a>(feedback: &Feedback<'a>, target: &Target<'_>, current: bool)
     }
 }
 
+/// Whether the cluster, which is at another release than the target, is not asked for any release. The cluster-version operator must
+/// have acted on a spec without a request, so both generations are needed.
+#[must_use]
+pub fn is_unasked(feedback: &Feedback<'_>, target: &Target<'_>, current: bool) -> bool {
+    let is_absent = |text: Option<&str>| text.unwrap_or_default().is_empty();
+    matches!(progress(feedback, target, current), Progress::Other { .. })
+        && feedback.generation.is_some()
+        && feedback.observed_generation.is_some()
+        && is_absent(feedback.requested_version)
+        && is_absent(feedback.requested_image)
+}
+
 /// Whether the newest history entry is the target.
 #[must_use]
 pub(crate) fn started(feedback: &Feedback<'_>, target: &Target<'_>) -> bool {

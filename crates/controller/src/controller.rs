@@ -366,7 +366,7 @@ async fn carry_out_while_leading(
 fn count(context: &Context, job: &WriteJob, outcome: &WriteResult, took: Duration) {
     let kind = match &job.write {
         Write::Create { .. } | Write::CreateProbe { .. } => WriteKind::Create,
-        Write::Update { .. } => WriteKind::Update,
+        Write::Update { .. } | Write::Withdraw { .. } => WriteKind::Update,
         Write::MarkSoak { .. } => WriteKind::Mark,
         Write::Delete { .. } | Write::DeleteProbe { .. } => WriteKind::Delete,
         Write::Report { .. } => WriteKind::Report,

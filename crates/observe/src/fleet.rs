@@ -17,10 +17,10 @@ use rollout::{
 use crate::eligibility::eligibility;
 use crate::index::{ClusterView, ClusterWorks, Index, WorkView};
 use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
+use crate::left_out::LeftOutClusters;
 use crate::maintenance::Calendars;
 use crate::ownership::{Rivals, hold_of, rivals};
 use crate::selection::Member;
-use crate::skipped::Skipped;
 use crate::writes::{Backoff, Doubts, MISSING_RETRY, RunningWrites, StepBlocker};
 
 /// The upgrade's view of the hub.
@@ -60,7 +60,7 @@ pub fn observe<'a, R: ClusterRow + 'a>(
     let mut rows = Cursor::new(entry.rows);
     let mut owned = Cursor::new(owned.iter().map(|name| (name, ())));
     let mut managed = Cursor::new(&index.clusters);
-    let skipped = Skipped::new(entry.in_force);
+    let left_out = LeftOutClusters::new(entry.in_force.map(|spec| &spec.upgrade_strategy));
     let has_checkpoints = entry
         .in_force
         .is_some_and(|spec| !spec.upgrade_strategy.approvals.is_empty());
@@ -90,7 +90,7 @@ pub fn observe<'a, R: ClusterRow + 'a>(
             || is_starting();
         if counts || (entry.is_deleting && entry.former.contains(name)) {
             let mut cluster = view.cluster(name, &known);
-            cluster.skipped = skipped.of(&cluster);
+            cluster.left_out = left_out.of(&cluster);
             if let Some((calendars, managed)) = calendars.as_mut().zip(known.managed) {
                 close(&mut cluster, calendars.of(managed));
             }
@@ -257,7 +257,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             selection,
             canary: member.map_or_else(|| row.is_some_and(ClusterRow::is_canary), |member| member.canary),
             gone: missing || managed.is_none_or(|cluster| cluster.terminating),
-            skipped: None,
+            left_out: None,
             eligibility: self.eligibility(known),
             calendar: None,
             rival,

@@ -14,13 +14,13 @@ mod fixture;
 pub mod fleet;
 pub mod index;
 pub mod input;
+mod left_out;
 mod maintenance;
 pub mod ownership;
 pub mod preflight;
 pub mod profile;
 pub mod record;
 pub mod selection;
-mod skipped;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod writes;

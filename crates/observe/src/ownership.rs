@@ -232,7 +232,7 @@ pub(crate) fn hold_of<R: ClusterRow>(
     let is_recorded = |written: &Record| written.phase == record.phase && written.is_same_run(record);
     let recorded = row.written().is_some_and(|written| is_recorded(written));
     match record.phase {
-        Phase::Complete | Phase::Skipped if recorded => RivalHold::Yielding,
+        Phase::Complete | Phase::Skipped | Phase::Aborted if recorded => RivalHold::Yielding,
         Phase::Failed if older && recorded => RivalHold::Yielding,
         Phase::Failed if !older => stuck(owner, cluster),
         phase if waits_for_a_human(phase, record.reason) => stuck(owner, cluster),

@@ -14,7 +14,7 @@ use api::views::SetSelector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::index::{ClusterView, Clusters, Placements};
-use crate::skipped;
+use crate::left_out;
 
 /// The result of a selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn select(
         scope.add_canaries(&CompiledSelector::new(&canaries.cluster_selector), &mut selected);
     }
     let is_canary = |name: &str| selected.clusters.get(name).map(|member| member.canary);
-    let odd = skipped::notes(&spec.upgrade_strategy.skip, is_canary);
+    let odd = left_out::notes(&spec.upgrade_strategy, is_canary);
     selected.notes.extend(odd);
     selected
 }

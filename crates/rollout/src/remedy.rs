@@ -39,6 +39,14 @@ const CLUSTERS: &[(Reason, &str)] = &[
         Reason::Skipped,
         "Nothing to do: the spec skips the cluster. To upgrade it after all, run kubectl mcu unskip {name} {cluster} -n {namespace}.",
     ),
+    (
+        Reason::Aborting,
+        "Nothing to do: the request of the update is withdrawn. If the cluster does not confirm that, check its agents; fields of spec.desiredUpdate that somebody else has set are cleared on the cluster by oc adm upgrade --clear.",
+    ),
+    (
+        Reason::Aborted,
+        "Nothing to do: the spec aborts the cluster. To upgrade it after all, remove it from spec.upgradeStrategy.abort of {name} (kubectl mcu unskip {name} {cluster} -n {namespace}).",
+    ),
     (Reason::Paused, "Run kubectl mcu resume {name} -n {namespace}."),
     (
         Reason::Restored,
@@ -383,7 +391,7 @@ const fn by_phase(phase: Phase) -> &'static str {
             "Nothing to do: the cluster is complete when its soak time has passed, if it stays healthy."
         }
         Phase::Complete => "Nothing to do: the cluster is upgraded.",
-        Phase::Skipped => {
+        Phase::Skipped | Phase::Aborted => {
             "Nothing to do: to upgrade the cluster after all, run kubectl mcu unskip {name} {cluster} -n {namespace}."
         }
     }

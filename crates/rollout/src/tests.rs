@@ -1,5 +1,6 @@
 //! Tests of the planner (by rule, by sequence, by property) and of the checker (by bad plans).
 
+mod abort;
 mod actions;
 mod approvals;
 mod blockers;
@@ -68,6 +69,7 @@ fn write(operation: &Operation) -> String {
     match operation {
         Operation::Create { .. } => format!("create {cluster}/{step:?}"),
         Operation::Update { kind, .. } => format!("update {cluster}/{step:?} {kind:?}"),
+        Operation::Withdraw { .. } => format!("withdraw {cluster}/{step:?}"),
         Operation::MarkSoak { .. } => format!("soak {cluster}/{step:?}"),
         Operation::Delete { why, .. } => format!("delete {cluster}/{step:?} {why:?}"),
         Operation::Read { .. } => format!("read {cluster}/{step:?}"),

@@ -56,7 +56,7 @@ impl Urgency {
                 | Reason::MaxFailuresExceeded => Some(Urgency::Held),
                 _ => Some(Urgency::Hindered),
             },
-            Phase::Complete | Phase::Skipped => None,
+            Phase::Complete | Phase::Skipped | Phase::Aborted => None,
         }
     }
 

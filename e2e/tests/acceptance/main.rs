@@ -3,6 +3,7 @@
 //! The controller runs beside them as the `ServiceAccount` of `deploy/`. Each test has its own namespace and clusters
 //! and acts as placement controller and work agents by writing PlacementDecisions and the status of ManifestWorks.
 
+mod abort;
 mod admission;
 mod approvals;
 mod batching;

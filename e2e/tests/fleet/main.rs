@@ -6,6 +6,7 @@
 //! registration agent's heartbeat by the test environment. All tests share the fleet; each takes as many clusters as it
 //! needs and gets them freshly installed. `cargo xtask e2e` runs it.
 
+mod abort;
 mod audit;
 mod causes;
 mod cluster;

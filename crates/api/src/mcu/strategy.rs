@@ -7,13 +7,19 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApprovalCheckpoint, CanaryClusters, RetryRequest, SkipRequest};
+use super::{ApprovalCheckpoint, CanaryClusters, LeftOutCluster, RetryRequest};
 use crate::schema;
 
 /// Limits the risk of the upgrade: canaries, concurrency, time limits, tolerated failures and soak time.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeStrategy {
+    /// Clusters from which the request of the update is withdrawn, if they have not accepted it yet. They count as neither complete nor
+    /// failed. An update that a cluster has accepted is never torn: it goes on. A cluster that is removed from the list is upgraded
+    /// after all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]
+    pub abort: Vec<LeftOutCluster>,
     /// Points of the rollout at which the starts wait until somebody approves the plan by a ManagedClustersUpgradeApproval. An edit
     /// of the spec, another selection or the retry of a canary makes it another plan, which is approved anew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -60,7 +66,7 @@ pub struct UpgradeStrategy {
     /// cluster ends first, and its failure does not count. A cluster that is removed from the list is upgraded after all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]
-    pub skip: Vec<SkipRequest>,
+    pub skip: Vec<LeftOutCluster>,
     /// Ignore: the platform upgrade of a cluster is done when its ClusterVersion says so; its worker nodes may follow
     /// later. Wait: it is done when all worker pools are updated, too. Paused pools are waited for and never resumed.
     #[serde(default, skip_serializing_if = "WorkerPoolsMode::is_default")]
@@ -107,6 +113,7 @@ fn default_max_concurrency() -> IntOrString {
 impl Default for UpgradeStrategy {
     fn default() -> Self {
         UpgradeStrategy {
+            abort: Vec::new(),
             approvals: Vec::new(),
             canary_clusters: None,
             action_timeout: None,

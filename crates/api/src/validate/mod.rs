@@ -6,11 +6,11 @@
 
 mod approvals;
 mod grammar;
+mod left_out;
 mod maintenance;
 mod preflight;
 mod retry;
 mod selection;
-mod skip;
 
 use std::collections::BTreeSet;
 use std::{fmt, io};
@@ -24,12 +24,12 @@ use crate::mcu::{ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, Upgrade
 use crate::names::MAX_MCU_NAME;
 use approvals::check_checkpoints;
 use grammar::is_lower_case;
+use left_out::check_left_out;
 use maintenance::check_maintenance;
 use preflight::check_preflight;
 pub use preflight::is_ack_key;
 use retry::check_retries;
 use selection::{check_placements, check_selector};
-use skip::check_skipped;
 
 pub use approvals::{CheckpointAt, parse_checkpoint};
 pub use grammar::is_subdomain;
@@ -207,7 +207,7 @@ fn check_operator(field: &str, operator: &OperatorRef, found: &mut Vec<SpecViola
 fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<SpecViolation>) {
     check_checkpoints(strategy, found);
     check_retries(&strategy.retry, found);
-    check_skipped(&strategy.skip, found);
+    check_left_out(strategy, found);
     if let Some(canaries) = &strategy.canary_clusters {
         check_selector(
             "spec.upgradeStrategy.canaryClusters.clusterSelector",

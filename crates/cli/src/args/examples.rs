@@ -119,6 +119,12 @@ Examples:
   kubectl mcu skip spring edge-17 --reason 'no power until May'
   kubectl mcu unskip spring edge-17";
 
+pub(super) const ABORT_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu abort spring edge-9 --reason 'wrong site' --dry-run
+  kubectl mcu abort spring edge-9 --reason 'wrong site'
+  kubectl mcu unskip spring edge-9";
+
 pub(super) const LINT_EXAMPLES: &str = "\
 Examples:
   kubectl mcu lint -f upgrade.yaml

@@ -120,19 +120,19 @@ pub struct RetryArgs {
     pub force: bool,
 }
 
-/// Flags of `skip`.
+/// Flags of `skip` and `abort`.
 #[derive(Clone, Debug, Args)]
-pub struct SkipArgs {
+pub struct LeaveOutArgs {
     /// Name of the upgrade.
     #[arg(value_parser = object_name)]
     pub name: String,
     /// Names of the ManagedClusters to leave out.
     #[arg(value_name = "CLUSTER", required = true, value_parser = object_name)]
     pub clusters: Vec<String>,
-    /// Why they are skipped. The reason is kept in the spec.
+    /// Why they are left out. The reason is kept in the spec.
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
-    /// Skip canaries, too. The other clusters then start without them.
+    /// Leave canaries out, too. The other clusters then start without them.
     #[arg(long)]
     pub acknowledge_canary: bool,
     /// Edit nothing, and print what would become of the clusters.

@@ -12,13 +12,13 @@ mod dashboard;
 mod follow;
 mod graph;
 mod history;
+mod left_out;
 mod lint;
 mod orphans;
 mod preflight;
 mod rehearse;
 mod retry;
 mod show;
-mod skip;
 mod updates;
 mod version;
 mod windows;
@@ -27,6 +27,7 @@ use std::ffi::OsString;
 
 use clap::Parser as _;
 
+use self::left_out::List;
 use crate::args::{Cli, Command, Common, Output};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -136,7 +137,9 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
             refuse_all_namespaces(common)?;
             approve::run(common, args, screen).await
         }
-        Command::Retry(_) | Command::Skip(_) | Command::Unskip(_) => of_clusters(cli, screen).await,
+        Command::Retry(_) | Command::Skip(_) | Command::Abort(_) | Command::Unskip(_) => {
+            of_clusters(cli, screen).await
+        }
     }
 }
 
@@ -145,8 +148,9 @@ async fn of_clusters(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     let common = &cli.common;
     refuse_all_namespaces(common)?;
     match &cli.command {
-        Command::Skip(args) => skip::skip(common, args, screen).await,
-        Command::Unskip(args) => skip::unskip(common, args, screen).await,
+        Command::Skip(args) => left_out::leave_out(common, (args, List::Skip), screen).await,
+        Command::Abort(args) => left_out::leave_out(common, (args, List::Abort), screen).await,
+        Command::Unskip(args) => left_out::unskip(common, args, screen).await,
         Command::Retry(args) => retry::run(common, args, screen).await,
         _ => Ok(Exit::Usage),
     }

@@ -39,7 +39,8 @@ pub const fn phase_tone(phase: Phase) -> Tone {
         | Phase::Operators
         | Phase::Soaking
         | Phase::PostAction
-        | Phase::Skipped => Tone::Plain,
+        | Phase::Skipped
+        | Phase::Aborted => Tone::Plain,
     }
 }
 

@@ -31,6 +31,8 @@ const RESTING: Feedback<'_> = Feedback {
     retrieved_updates: Some("True"),
     retrieved_updates_reason: None,
     retrieved_updates_message: None,
+    requested_version: None,
+    requested_image: None,
     mode: None,
 };
 

@@ -161,3 +161,43 @@ fn an_empty_target_is_never_reached() {
         Progress::NotYet
     );
 }
+
+#[test]
+fn only_a_spec_without_a_request_that_was_evaluated_shows_that_nothing_is_asked() {
+    let unasked = Feedback {
+        desired_version: Some("4.11.9"),
+        generation: Some(3),
+        observed_generation: Some(3),
+        ..entry("4.11.9", "Completed")
+    };
+    assert!(is_unasked(&unasked, &VERSION, true));
+    assert!(
+        !is_unasked(&unasked, &VERSION, false),
+        "of an earlier generation of the work"
+    );
+    let accepted = Feedback {
+        version: Some("4.12.0"),
+        desired_version: Some("4.12.0"),
+        state: Some("Partial"),
+        ..unasked
+    };
+    let unknown = Feedback {
+        observed_generation: None,
+        ..unasked
+    };
+    let behind = Feedback {
+        observed_generation: Some(2),
+        ..unasked
+    };
+    let asked = Feedback {
+        requested_version: Some("4.12.0"),
+        ..unasked
+    };
+    let asked_by_image = Feedback {
+        requested_image: Some(IMAGE),
+        ..unasked
+    };
+    for other in [accepted, unknown, behind, asked, asked_by_image] {
+        assert!(!is_unasked(&other, &VERSION, true), "{other:?}");
+    }
+}

@@ -7,7 +7,10 @@ mod reports;
 use std::time::Duration;
 
 use api::ManagedClustersUpgradeStatus;
-use api::names::{ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step, WorkKind};
+use api::names::{
+    ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, ANNOTATION_WITHDRAWN, FIELD_MANAGER, LABEL_MCU_UID, Step,
+    WorkKind,
+};
 use api::views::{ManifestWork, Upgrade};
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::BodyExt;
@@ -33,6 +36,7 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 const JSON: &str = "application/json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
 
 /// Executes a job and returns its result.
 pub async fn execute(client: &Client, job: &WriteJob) -> WriteResult {
@@ -68,10 +72,13 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             version,
         } => match render_update(job, params, cluster, (uid, *version)) {
             Some(body) => update(client, cluster, (uid, *version), body).await,
-            None => Ok(unmade(
-                "the spec no longer asks for a platform upgrade".to_owned(),
-            )),
+            None => Ok(unmade("the spec no longer asks for a platform upgrade")),
         },
+        Write::Withdraw {
+            cluster,
+            uid,
+            version,
+        } => withdraw(client, cluster, (uid, *version)).await,
         Write::MarkSoak {
             cluster, step, patch, ..
         } => mark(client, cluster, *step, patch).await,
@@ -112,17 +119,13 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             if let Some(recorded_uid) = recorded_uid {
                 patch["metadata"]["annotations"] = json!({ANNOTATION_UPGRADE_UID: &**recorded_uid});
             }
-            let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
-            self::patch(client, &uri, MERGE_PATCH, &patch).await.map(upgrade)
+            write_upgrade(client, (namespace, name), &patch).await
         }
         Write::Annotate {
             namespace,
             name,
             patch,
-        } => {
-            let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
-            self::patch(client, &uri, MERGE_PATCH, patch).await.map(upgrade)
-        }
+        } => write_upgrade(client, (namespace, name), patch).await,
     }
 }
 
@@ -133,10 +136,19 @@ async fn create_probe(
     probe: Option<&ProbeTemplate>,
 ) -> Result<WriteResult, Error> {
     let Some(probe) = probe else {
-        return Ok(unmade("the spec no longer asks clusters".to_owned()));
+        return Ok(unmade("the spec no longer asks clusters"));
     };
     let body = probe.body(cluster, asker.0, asker.1);
     create(client, asker, cluster, WorkKind::Probe, body).await
+}
+
+async fn write_upgrade(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    changes: &serde_json::Value,
+) -> Result<WriteResult, Error> {
+    let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
+    patch(client, &uri, MERGE_PATCH, changes).await.map(upgrade)
 }
 
 /// Writes the status of an upgrade, if the hub holds the given version of it.
@@ -367,18 +379,48 @@ async fn update(
     (uid, version): (&str, u64),
     body: Vec<u8>,
 ) -> Result<WriteResult, Error> {
-    let uri = format!(
-        "{}?fieldManager={FIELD_MANAGER}&force=true",
-        work_uri(cluster, &Step::Platform.work_name(cluster))
-    );
-    let apply = Request::builder()
+    change(
+        client,
+        cluster,
+        (uid, version),
+        ("&force=true", APPLY_PATCH, body),
+    )
+    .await
+}
+
+/// Takes the request out of a platform work and notes that. Everything else in the work stays, above all its target and the field
+/// manager of the request: fields are taken back only under the manager that has set them.
+async fn withdraw(client: &Client, cluster: &str, (uid, version): (&str, u64)) -> Result<WriteResult, Error> {
+    let key = ANNOTATION_WITHDRAWN.replace('/', "~1");
+    let patch = json!([
+        {"op": "replace", "path": "/metadata/uid", "value": uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()},
+        {"op": "test", "path": "/spec/workload/manifests/0/kind", "value": "ClusterVersion"},
+        {"op": "remove", "path": "/spec/workload/manifests/0/spec/desiredUpdate"},
+        {"op": "add", "path": format!("/metadata/annotations/{key}"), "value": "true"},
+    ]);
+    let patch = ("", JSON_PATCH, patch.to_string().into_bytes());
+    change(client, cluster, (uid, version), patch).await
+}
+
+/// Changes a platform work that must be this object at this version.
+async fn change(
+    client: &Client,
+    cluster: &str,
+    (uid, version): (&str, u64),
+    (options, content, body): (&str, &str, Vec<u8>),
+) -> Result<WriteResult, Error> {
+    let uri = work_uri(cluster, &Step::Platform.work_name(cluster));
+    let uri = format!("{uri}?fieldManager={FIELD_MANAGER}{options}");
+    let patch = Request::builder()
         .method(Method::PATCH)
         .uri(uri)
-        .header(header::CONTENT_TYPE, APPLY_PATCH)
+        .header(header::CONTENT_TYPE, content)
         .body(body)
         .map_err(|error| Error::Service(error.into()))?;
-    match request::<ManifestWork>(client, apply).await {
+    match request::<ManifestWork>(client, patch).await {
         Ok(work) => Ok(WriteResult::Work(Box::new(work))),
+        Err(Error::Api(status)) if status.is_not_found() && content == JSON_PATCH => Ok(WriteResult::Gone),
         Err(Error::Api(status)) if status.is_conflict() => {
             let Some(work) = get(client, cluster, WorkKind::Step(Step::Platform)).await? else {
                 return Ok(WriteResult::Gone);
@@ -487,7 +529,7 @@ async fn delete(
 }
 
 /// The result of a write for which there is nothing to send.
-fn unmade(text: String) -> WriteResult {
+fn unmade(text: impl Into<String>) -> WriteResult {
     WriteResult::Failed(WriteError::new(WriteErrorKind::Invalid, text))
 }
 

@@ -81,6 +81,15 @@ pub enum Write {
         /// Resource version of the object to change. A request that arrives late must not replace what was written after it.
         version: u64,
     },
+    /// Take the request of the update out of a platform work.
+    Withdraw {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// UID of the object to change.
+        uid: Arc<str>,
+        /// Resource version of the object to change.
+        version: u64,
+    },
     /// Record the start of the soak on a work.
     MarkSoak {
         /// The cluster.
@@ -187,6 +196,7 @@ impl Write {
         match self {
             Write::Create { cluster, .. }
             | Write::Update { cluster, .. }
+            | Write::Withdraw { cluster, .. }
             | Write::MarkSoak { cluster, .. }
             | Write::Delete { cluster, .. }
             | Write::Read { cluster, .. }
@@ -203,7 +213,7 @@ impl Write {
     #[must_use]
     pub const fn priority(&self) -> Priority {
         match self {
-            Write::Delete { halt: true, .. } => Priority::Halt,
+            Write::Delete { halt: true, .. } | Write::Withdraw { .. } => Priority::Halt,
             Write::Report { .. }
             | Write::Status { .. }
             | Write::Finalizers { .. }

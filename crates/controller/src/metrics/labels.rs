@@ -217,6 +217,10 @@ impl ClusterPhase {
             ),
             (Phase::Failed.as_str(), " Failed."),
             (Phase::Skipped.as_str(), " Left out by the spec."),
+            (
+                Phase::Aborted.as_str(),
+                " Left out by the spec, and what it was asked for is withdrawn.",
+            ),
         ],
     };
 }
@@ -274,7 +278,8 @@ impl Finish {
             | Phase::Operators
             | Phase::Soaking
             | Phase::PostAction
-            | Phase::Skipped => None,
+            | Phase::Skipped
+            | Phase::Aborted => None,
         }
     }
 }

@@ -63,7 +63,10 @@ fn start(operation: &Operation) -> Option<&Attempt> {
     match operation {
         Operation::Create { attempt, step, .. } => Some(attempt).filter(|_| *step != Step::PostAction),
         Operation::Update { attempt, .. } => Some(attempt),
-        Operation::MarkSoak { .. } | Operation::Read { .. } | Operation::Delete { .. } => None,
+        Operation::Withdraw { .. }
+        | Operation::MarkSoak { .. }
+        | Operation::Read { .. }
+        | Operation::Delete { .. } => None,
     }
 }
 
@@ -101,6 +104,11 @@ fn write_of(
         },
         Operation::Update { attempt, started, .. } => Write::Update {
             params: params(attempt, *started)?,
+            uid: uid()?,
+            version: index.work_of(&cluster, step)?.version,
+            cluster,
+        },
+        Operation::Withdraw { .. } => Write::Withdraw {
             uid: uid()?,
             version: index.work_of(&cluster, step)?.version,
             cluster,

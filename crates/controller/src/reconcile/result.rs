@@ -57,7 +57,9 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         Write::Update { cluster, .. } => {
             record_change(entry, &cluster, result, now, UpgradeEntry::fail_to_start);
         }
-        Write::MarkSoak { cluster, .. } => record_change(entry, &cluster, result, now, UpgradeEntry::fail),
+        Write::Withdraw { cluster, .. } | Write::MarkSoak { cluster, .. } => {
+            record_change(entry, &cluster, result, now, UpgradeEntry::fail);
+        }
         Write::Delete { cluster, .. } => {
             record_change(entry, &cluster, result, now, UpgradeEntry::fail_to_delete);
         }

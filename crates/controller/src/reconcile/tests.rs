@@ -117,7 +117,7 @@ impl TestHub {
                 WriteResult::Upgrade(Box::new(self.written(&job)))
             }
             Write::Read { .. } => WriteResult::Gone,
-            Write::Update { .. } | Write::MarkSoak { .. } => {
+            Write::Update { .. } | Write::Withdraw { .. } | Write::MarkSoak { .. } => {
                 WriteResult::Failed(WriteError::new(WriteErrorKind::Broken, "not simulated"))
             }
         };
@@ -219,6 +219,7 @@ fn line(job: &WriteJob) -> String {
     let what = match &job.write {
         Write::Create { cluster, step, .. } => format!("create {cluster}-{step}"),
         Write::Update { cluster, .. } => format!("update {cluster}"),
+        Write::Withdraw { cluster, .. } => format!("withdraw {cluster}"),
         Write::MarkSoak { cluster, .. } => format!("mark {cluster}"),
         Write::Delete { cluster, step, .. } => format!("delete {cluster}-{step}"),
         Write::Read { cluster, step, .. } => format!("read {cluster}-{step}"),

@@ -10,7 +10,7 @@ use api::validate::SpecViolation;
 use chrono::{SecondsFormat, TimeDelta};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use resolve::origin::Completed;
-use rollout::{FutureStarts, Plan, StallReason};
+use rollout::{FutureStarts, Plan, StallReason, Summary};
 
 use super::approvals;
 use super::input::{PreviousStatus, StatusInput};
@@ -52,10 +52,10 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
     let complete = plan.outlook.complete && input.refused.is_none();
     let applied = summary.applied > 0
         || (is_true(previous.written, types::APPLIED) || is_true(previous.latest, types::APPLIED));
-    let skipped = summary.skipped;
+    let left_out = left_out(summary);
     let complete_text = match summary.clusters.complete {
-        _ if complete && skipped > 0 => format!(
-            "{} complete, {skipped} skipped",
+        _ if complete && !left_out.is_empty() => format!(
+            "{} complete{left_out}",
             count(summary.clusters.complete, "cluster")
         ),
         1 if complete => "1 cluster is complete".to_owned(),
@@ -377,6 +377,15 @@ fn starts_in_future(starts: &FutureStarts) -> ConditionDraft {
     )
 }
 
+/// How many clusters the spec leaves out, such as `, 2 skipped, 1 aborted`; empty if it leaves out none.
+fn left_out(summary: &Summary) -> String {
+    let part = |number: usize, how: &str| match number {
+        0 => String::new(),
+        number => format!(", {number} {how}"),
+    };
+    part(summary.skipped, "skipped") + &part(summary.aborted, "aborted")
+}
+
 fn reconciling(plan: &Plan) -> ConditionDraft {
     let summary = &plan.summary;
     if plan.outlook.moving {
@@ -386,11 +395,8 @@ fn reconciling(plan: &Plan) -> ConditionDraft {
             count(summary.max_concurrency, "slot"),
             summary.clusters.complete,
             summary.clusters.total,
-            summary.clusters.pending - summary.skipped,
-            match summary.skipped {
-                0 => String::new(),
-                number => format!(", {number} skipped"),
-            }
+            summary.clusters.pending - summary.skipped - summary.aborted,
+            left_out(summary),
         );
         let text = match summary.next_opening {
             Some(opens) => format!(

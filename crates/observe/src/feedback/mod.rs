@@ -74,6 +74,8 @@ pub struct WorkFeedback {
     pub version: Option<String>,
     /// Version to which the cluster is reconciling.
     pub desired: Option<String>,
+    /// True when the cluster runs another version than the target, and is not asked for any.
+    pub is_unasked: bool,
 }
 
 impl WorkFeedback {
@@ -85,6 +87,7 @@ impl WorkFeedback {
             unhealthy: None,
             version: None,
             desired: None,
+            is_unasked: false,
         }
     }
 }

@@ -3,10 +3,15 @@
 
 use api::names::{ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION};
 use api::views::{FieldValue, ManifestStatus, condition};
-use clusterversion::{Cause, Feedback, Progress, ReportedValue, Target, cause, progress, unhealthy};
+use clusterversion::{
+    Cause, Feedback, Progress, ReportedValue, Target, cause, is_unasked, progress, unhealthy,
+};
 use rollout::StepStatus;
 
 use super::{WorkFeedback, WorkStatusView, is_a, reason};
+
+/// Longest version that counts, in bytes.
+const MAX_VERSION_BYTES: usize = 128;
 
 pub(super) fn read(seen: &WorkStatusView<'_>, fallback: &Target<'_>) -> WorkFeedback {
     let own = Target {
@@ -33,11 +38,14 @@ pub(super) fn read(seen: &WorkStatusView<'_>, fallback: &Target<'_>) -> WorkFeed
         ),
         Progress::NotYet => (StepStatus::NotYet, waiting(seen, manifest, &feedback, &target)),
     };
-    let text = |value: Option<&str>| value.filter(|text| !text.is_empty()).map(str::to_owned);
+    // No release has a longer version.
+    let is_told = |text: &&str| !text.is_empty() && text.len() <= MAX_VERSION_BYTES;
+    let text = |value: Option<&str>| value.filter(is_told).map(str::to_owned);
     WorkFeedback {
         unhealthy: current.then(|| unhealthy(&feedback)).flatten(),
         version: text(feedback.version),
         desired: text(feedback.desired_version),
+        is_unasked: is_unasked(&feedback, &target, current),
         ..WorkFeedback::of(outcome, why)
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use api::names::{
     ANNOTATION_ACCEPTED_RISKS, ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_RELEASE_IMAGE,
     ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH,
-    ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
+    ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, ANNOTATION_WITHDRAWN, LABEL_MCU_UID, Step,
 };
 use api::text::visible;
 use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::Target;
-use rollout::{Attempt, MAX_RETRY_BYTES, Reason, Record, StepStatus, Work};
+use rollout::{Attempt, MAX_RETRY_BYTES, Reason, Record, StepStatus, Withdrawal, Work};
 
 use super::intern::Pool;
 use super::request::WorkRequest;
@@ -162,6 +162,11 @@ impl WorkView {
             terminating: meta.deletion_timestamp.is_some(),
             vanished: false,
             applied: feedback.applied,
+            withdrawal: match note(ANNOTATION_WITHDRAWN) {
+                "true" if feedback.is_unasked => Withdrawal::Confirmed,
+                "true" => Withdrawal::Sent,
+                _ => Withdrawal::None,
+            },
             status: match feedback.status {
                 StepStatus::Failed(text) => StepStatus::Failed(pool.share(&visible(&text))),
                 status => status,

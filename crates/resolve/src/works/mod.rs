@@ -185,6 +185,7 @@ impl Templates {
             names::ANNOTATION_TARGET_IMAGE,
             names::ANNOTATION_RELEASE_IMAGE,
             names::ANNOTATION_ACCEPTED_RISKS,
+            names::ANNOTATION_WITHDRAWN,
         ] {
             annotations.entry(key).or_insert(Cow::Borrowed(""));
         }

@@ -70,7 +70,7 @@ impl Checker<'_> {
             .iter()
             .filter(|case| {
                 let cluster = case.cluster;
-                !cluster.gone && cluster.skipped.is_none() && matches!(cluster.selection, Selection::In)
+                !cluster.gone && cluster.left_out.is_none() && matches!(cluster.selection, Selection::In)
             })
             .collect();
         // Stable, so by name within canaries and others.
@@ -102,6 +102,6 @@ fn has_begun(cluster: &Cluster, state: &ClusterState) -> bool {
         || cluster.busy == Some(Busy::Starting)
         || !matches!(
             state.record.phase,
-            Phase::Pending | Phase::Blocked | Phase::Skipped
+            Phase::Pending | Phase::Blocked | Phase::Skipped | Phase::Aborted
         )
 }

@@ -1,6 +1,6 @@
-//! Which clusters a retry is for, and which the spec skips.
+//! Which clusters a retry is for, and which the spec leaves out.
 
-use crate::model::{Cluster, PendingRetry, Phase, Record};
+use crate::model::{Cluster, PendingRetry, Phase, Record, Step, StepStatus, StepWork, Withdrawal};
 
 /// True when a retry is for a cluster that failed: by its name, by why it failed, and as no later retry has reached it.
 pub(super) fn is_asked_for(retry: &PendingRetry, cluster: &Cluster, before: &Record) -> bool {
@@ -12,19 +12,39 @@ pub(super) fn is_asked_for(retry: &PendingRetry, cluster: &Cluster, before: &Rec
     is_listed && has_reason && !scope.later.iter().any(|later| **later == *token)
 }
 
-/// True when a cluster counts neither as a failure nor as a canary, because the spec skips it.
+/// True when a cluster counts neither as a failure nor as a canary, because the spec leaves it out.
 pub(super) fn counts_not(cluster: &Cluster) -> bool {
-    cluster.skipped.is_some()
+    cluster.left_out.is_some()
 }
 
-/// True when a record may say that its cluster is skipped after this one.
-pub(super) fn may_be_skipped(cluster: &Cluster, before: &Record) -> bool {
-    counts_not(cluster) && !before.phase.holds_slot() && before.phase != Phase::Complete
+/// True when a record may say that its cluster is left out after this one.
+pub(super) fn may_be_left_out(cluster: &Cluster, before: &Record, record: &Record) -> bool {
+    // In another attempt, to which an edit leads, it would have to start again.
+    let is_over = !before.phase.holds_slot() && before.phase != Phase::Complete;
+    let is_queued = before.attempt != record.attempt;
+    counts_not(cluster) && (is_over || is_queued || is_withdrawn(cluster, before))
 }
 
-/// True when a new attempt may follow because the cluster is not skipped any more.
+/// True when nothing is left of what a cluster in flight was asked for, and that was to be withdrawn.
+fn is_withdrawn(cluster: &Cluster, before: &Record) -> bool {
+    let is_over = |step: Step| match &cluster.works[step.index()] {
+        StepWork::Ours(work) if step == Step::Platform => {
+            work.withdrawal == Withdrawal::Confirmed && work.status == StepStatus::OtherVersion
+        }
+        StepWork::Ours(work) => work.terminating || work.vanished,
+        StepWork::Unconfirmed | StepWork::Unreadable { .. } => false,
+        _ => true,
+    };
+    cluster.is_aborted()
+        && !cluster.awaits_start()
+        && match before.phase {
+            Phase::PreAction => is_over(Step::PreAction),
+            Phase::Initialized => is_over(Step::Platform),
+            _ => false,
+        }
+}
+
+/// True when a new attempt may follow because the cluster is not left out any more.
 pub(super) fn is_taken_up(cluster: &Cluster, before: &Record, record: &Record) -> bool {
-    before.phase == Phase::Skipped
-        && !counts_not(cluster)
-        && before.attempt.revision == record.attempt.revision
+    before.phase.is_left_out() && !counts_not(cluster) && before.attempt.revision == record.attempt.revision
 }

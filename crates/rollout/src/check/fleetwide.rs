@@ -157,6 +157,7 @@ impl Checker<'_> {
                     Phase::Pending
                     | Phase::Blocked
                     | Phase::Skipped
+                    | Phase::Aborted
                     | Phase::PreAction
                     | Phase::PreActionDegraded => {
                         counts.pending += 1;

@@ -14,10 +14,10 @@ use crate::model::{Cluster, ClusterState, Fleet, Operation, Plan, Policy};
 mod approvals;
 mod asked;
 mod fleetwide;
+mod left_out;
 mod maintenance;
 mod operations;
 mod records;
-mod skip;
 
 /// A rule that a plan violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +50,8 @@ pub enum ViolationKind {
     LostCluster,
     /// The counters do not add up.
     Counters,
-    /// A cluster that is skipped starts, or one that is not counts as skipped.
-    Skipped,
+    /// A cluster that is left out starts, or one that is not counts as left out.
+    LeftOut,
     /// A cluster starts although more slots than maxConcurrency would be held.
     TooManySlots,
     /// A cluster holds a slot although neither its record nor a work shows that it started.
@@ -150,7 +150,7 @@ pub fn check(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) ->
     for case in &cases {
         checker.check_unreadable(case);
         checker.check_record(case);
-        checker.check_skipped(case);
+        checker.check_left_out(case);
         checker.check_actions(case);
     }
     checker.check_fleet(&cases);

@@ -6,7 +6,7 @@ use super::records::{has_succeeded, is_proven, tells_of};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Operation, Phase, Preflight, Reason, Record,
-    RivalHold, Selection, Stage, Step, StepStatus, StepWork, UpdateKind, Work,
+    RivalHold, Selection, Stage, Step, StepStatus, StepWork, UpdateKind, Withdrawal, Work,
 };
 
 /// True when the operation begins or advances a cluster.
@@ -135,6 +135,7 @@ impl Checker<'_> {
                     self.check_update(case.cluster, *kind);
                     self.check_move(case.cluster, state, operation, attempt, *started);
                 }
+                Operation::Withdraw { .. } => self.check_withdrawal(case.cluster),
                 Operation::MarkSoak { step, started, .. } => {
                     self.check_mark(case.cluster, state, *step, *started);
                 }
@@ -413,7 +414,16 @@ impl Checker<'_> {
             .filter(|written| tells_of(written, &state.record));
         if step == Step::Platform {
             let done = written.is_some_and(is_upgraded) && is_upgraded(&state.record);
-            if !done || why != DeleteReason::Complete {
+            let is_left_out = |record: &Record| record.phase.is_left_out();
+            let is_withdrawn = work.withdrawal == Withdrawal::Confirmed
+                && written.is_some_and(is_left_out)
+                && is_left_out(&state.record);
+            let is_grounded = match why {
+                DeleteReason::Complete => done,
+                DeleteReason::Aborted => is_withdrawn,
+                _ => false,
+            };
+            if !is_grounded {
                 let text = format!("{why:?}, written: {:?}", cluster.written);
                 self.report(ViolationKind::PlatformDeleted, Some(cluster), text);
             }
@@ -433,6 +443,10 @@ impl Checker<'_> {
                 step == Step::PreAction
                     && cluster.selection != Selection::In
                     && !state.record.phase.is_started()
+            }
+            DeleteReason::Aborted => {
+                let is_over = matches!(state.record.phase, Phase::PreAction | Phase::Aborted);
+                step == Step::PreAction && cluster.is_aborted() && is_over
             }
             DeleteReason::Superseded | DeleteReason::UpgradeDeleted => false,
         };

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::asked::{is_asked_for, is_taken_up, may_be_skipped};
+use super::asked::{is_asked_for, is_taken_up, may_be_left_out};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Attempt, Cluster, ClusterState, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage,
@@ -345,8 +345,8 @@ impl Checker<'_> {
                 before.reason,
                 Reason::PostActionFailed | Reason::PostActionTimeout
             ) && record.phase == Phase::Complete;
-            let is_skipped = record.phase == Phase::Skipped && may_be_skipped(cluster, before);
-            if before.phase.is_terminal() && before.phase != record.phase && !recovers && !is_skipped {
+            let is_left_out = record.phase.is_left_out() && may_be_left_out(cluster, before, record);
+            if before.phase.is_terminal() && before.phase != record.phase && !recovers && !is_left_out {
                 let text = format!("{:?} became {:?}", before.phase, record.phase);
                 self.report(ViolationKind::TerminalReversed, Some(cluster), text);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::forecast::Run;
-use crate::model::{Cluster, Operation, Policy, Step, StepStatus, StepWork, Work};
+use crate::model::{Cluster, Operation, Policy, Step, StepStatus, StepWork, Withdrawal, Work};
 
 /// The end of a step on a cluster.
 type End = (DateTime<Utc>, Arc<str>, usize);
@@ -115,6 +115,14 @@ impl<'a> Agents<'a> {
             Operation::Update { attempt, started, .. } => {
                 self.put(at, policy, cluster, Step::Platform, (attempt.clone(), *started));
             }
+            Operation::Withdraw { .. } => {
+                self.cancel(&cluster.name, Step::Platform);
+                if let StepWork::Ours(work) = &mut cluster.works[Step::Platform.index()] {
+                    let work = Arc::make_mut(work);
+                    work.withdrawal = Withdrawal::Confirmed;
+                    work.status = StepStatus::OtherVersion;
+                }
+            }
             Operation::MarkSoak { step, started, .. } => {
                 if let StepWork::Ours(work) = &mut cluster.works[step.index()] {
                     Arc::make_mut(work).soak_started = Some(*started);
@@ -146,6 +154,7 @@ impl<'a> Agents<'a> {
             hash,
             started,
             soak_started: None,
+            withdrawal: Withdrawal::None,
             terminating: false,
             vanished: false,
             applied: true,

@@ -314,7 +314,7 @@ impl<'a> LiveFleet<'a> {
         match record.phase {
             Phase::Complete if current && !kept(Step::Platform) && !kept(Step::Operators) => Fate::Settled,
             Phase::Failed | Phase::PreActionDegraded if current => Fate::Failed,
-            Phase::Blocked | Phase::Skipped => Fate::Settled,
+            Phase::Blocked | Phase::Skipped | Phase::Aborted => Fate::Settled,
             Phase::Pending => pending(cluster, record, policy),
             _ => Fate::Moves,
         }

@@ -431,7 +431,8 @@ impl UnderWay {
             | Phase::PreActionDegraded
             | Phase::Complete
             | Phase::Failed
-            | Phase::Skipped => (Step::Platform, Stage::Operators),
+            | Phase::Skipped
+            | Phase::Aborted => (Step::Platform, Stage::Operators),
         };
         match cluster.step_work(step).ours() {
             Some(work) if work.status == StepStatus::Succeeded => at(next, now),

@@ -39,8 +39,8 @@ pub struct Cluster {
     /// True when the ManagedCluster or its namespace is gone or terminating. The cluster is dropped and does not
     /// count as failed.
     pub gone: bool,
-    /// Why the cluster is skipped (`docs/design/rules.md#skipped-clusters`), if it is.
-    pub skipped: Option<Arc<str>>,
+    /// How and why the spec leaves the cluster out, if it does.
+    pub left_out: Option<LeftOut>,
     /// Whether the cluster may start.
     pub eligibility: Eligibility,
     /// Its position in [`Fleet::calendars`]; `None`: it may start at any time.
@@ -88,6 +88,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// True when the spec aborts the cluster.
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        self.left_out.as_ref().is_some_and(|left_out| left_out.aborts)
+    }
+
     /// True while the platform step, once the version is updated, waits for the worker pools. What they say counts when it was asked
     /// for some time ago, so a clock that is not trusted proves nothing.
     #[must_use]
@@ -173,6 +179,28 @@ impl Cluster {
     pub const fn is_in_doubt(&self) -> bool {
         self.unsettled.is_some() || self.late.is_some()
     }
+}
+
+/// How the spec leaves a cluster out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Why.
+    pub reason: Arc<str>,
+    /// False: what is under way on it ends first (`docs/design/rules.md#skipped-clusters`). True: the request of an update that it has
+    /// not accepted is withdrawn (`docs/design/rules.md#aborted-clusters`).
+    pub aborts: bool,
+}
+
+/// Whether a platform work has withdrawn its request of the update.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// The work requests the update.
+    #[default]
+    None,
+    /// The work does not request the update any more, and the cluster may not know yet.
+    Sent,
+    /// The cluster reports that it is not asked for the update, and has not begun it.
+    Confirmed,
 }
 
 /// Whether a cluster is selected.
@@ -417,6 +445,8 @@ pub struct Work {
     pub vanished: bool,
     /// True when the agent has applied the current generation of the work.
     pub applied: bool,
+    /// Whether a platform work has withdrawn its request (`docs/design/rules.md#aborted-clusters`).
+    pub withdrawal: Withdrawal,
     /// The progress of the step.
     pub status: StepStatus,
     /// What the step is waiting for, as the cluster or the agent reports it.

@@ -16,8 +16,8 @@ pub use approval::{
     Checkpoint, CheckpointPlace, CheckpointProgress, CheckpointState, GivenApproval, HashedCanary, PlanHash,
 };
 pub use fleet::{
-    Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Preflight, Rival, RivalHold, Selection, StepStatus,
-    StepWork, Work, WorkerPools,
+    Busy, Cluster, ClusterBackoff, Eligibility, Fleet, LeftOut, Preflight, Rival, RivalHold, Selection,
+    StepStatus, StepWork, Withdrawal, Work, WorkerPools,
 };
 pub use plan::{
     ActionCounts, ClusterState, Counts, DeleteReason, FutureStarts, Operation, OperationKind, Outlook, Plan,

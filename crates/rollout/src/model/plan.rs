@@ -37,6 +37,11 @@ pub enum Operation {
         /// The reason for the change.
         kind: UpdateKind,
     },
+    /// Takes the request of the update out of an existing platform work. Nothing else in it changes.
+    Withdraw {
+        /// The cluster.
+        cluster: Arc<str>,
+    },
     /// Notes the start of the soak on a work.
     MarkSoak {
         /// The cluster.
@@ -81,6 +86,7 @@ impl Operation {
         match self {
             Operation::Create { cluster, .. }
             | Operation::Update { cluster, .. }
+            | Operation::Withdraw { cluster }
             | Operation::MarkSoak { cluster, .. }
             | Operation::Delete { cluster, .. }
             | Operation::Read { cluster, .. } => cluster,
@@ -93,6 +99,7 @@ impl Operation {
         match self {
             Operation::Create { .. } => OperationKind::Create,
             Operation::Update { .. } => OperationKind::Update,
+            Operation::Withdraw { .. } => OperationKind::Withdraw,
             Operation::MarkSoak { .. } => OperationKind::MarkSoak,
             Operation::Delete { .. } => OperationKind::Delete,
             Operation::Read { .. } => OperationKind::Read,
@@ -107,7 +114,7 @@ impl Operation {
             | Operation::MarkSoak { step, .. }
             | Operation::Delete { step, .. }
             | Operation::Read { step, .. } => *step,
-            Operation::Update { .. } => Step::Platform,
+            Operation::Update { .. } | Operation::Withdraw { .. } => Step::Platform,
         }
     }
 }
@@ -119,6 +126,8 @@ pub enum OperationKind {
     Create,
     /// Changes a platform work in place.
     Update,
+    /// Takes the request out of a platform work.
+    Withdraw,
     /// Notes the start of the soak on a work.
     MarkSoak,
     /// Deletes a work.
@@ -134,6 +143,7 @@ impl OperationKind {
         match self {
             OperationKind::Create => "create",
             OperationKind::Update => "update",
+            OperationKind::Withdraw => "withdraw",
             OperationKind::MarkSoak => "mark",
             OperationKind::Delete => "delete",
             OperationKind::Read => "read",
@@ -150,6 +160,8 @@ pub enum UpdateKind {
     Retry,
     /// The work belonged to an older upgrade, which is done with the cluster.
     TakeOver,
+    /// The request was withdrawn, and the cluster is not aborted any more.
+    Restore,
 }
 
 /// Why a work is deleted.
@@ -157,6 +169,8 @@ pub enum UpdateKind {
 pub enum DeleteReason {
     /// The cluster's upgrade is complete.
     Complete,
+    /// The cluster is aborted: its pre-action ends, or its platform work requests nothing any more.
+    Aborted,
     /// Every cluster is complete, so pre- and post-actions are removed.
     AllComplete,
     /// The cluster is complete, and the upgrade is Stalled with nothing in flight. Its actions are not kept until somebody has fixed the
@@ -283,6 +297,8 @@ pub struct Summary {
     pub degraded: usize,
     /// Clusters in `Skipped`. They are among the pending ones.
     pub skipped: usize,
+    /// Clusters in `Aborted`. They are among the pending ones.
+    pub aborted: usize,
     /// Clusters that are blocked, whose post-action is blocked, or whose writes the hub keeps forbidding.
     pub blocked: usize,
     /// Canaries that are complete, their post-action included, as the others wait for it.

@@ -48,6 +48,10 @@ reasons! {
     InvalidSpec,
     /// spec.upgradeStrategy.skip names the cluster, so it is not upgraded.
     Skipped,
+    /// spec.upgradeStrategy.abort names the cluster, and what it was asked for is being withdrawn.
+    Aborting,
+    /// spec.upgradeStrategy.abort names the cluster. What it was asked for is withdrawn, and it is not upgraded.
+    Aborted,
     /// The upgrade is paused.
     Paused,
     /// The upgrade was restored from a backup or copied. No cluster starts until it is resumed.

@@ -65,6 +65,14 @@ impl StepRecord {
         }
     }
 
+    /// Ends the stage with success, if it has not ended.
+    pub(crate) fn succeed(&mut self, at: DateTime<Utc>) {
+        if self.outcome.is_none() {
+            self.finished = Some(at);
+            self.outcome = Some(Outcome::Succeeded);
+        }
+    }
+
     /// True when the stage succeeded.
     #[must_use]
     pub fn succeeded(&self) -> bool {

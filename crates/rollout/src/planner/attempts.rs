@@ -7,12 +7,13 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
-    AGAIN, Attempt, Cluster, MAX_RETRY_BYTES, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
-    StepRecord, StepStatus, StepWork, Work,
+    AGAIN, Attempt, Cluster, MAX_RETRY_BYTES, Phase, Policy, Reason, Record, Selection, Stage, Step,
+    StepRecord, StepStatus, StepWork, Withdrawal, Work,
 };
 use crate::planner::downgrade;
-use crate::planner::evidence::{TOLERATED_LEAD, telling};
+use crate::planner::evidence::{is_of, recorded_start, telling, work_with_evidence};
 use crate::planner::fall_back::fall_back;
+use crate::planner::soak_notes::{noted_soak, prove_soak};
 use crate::planner::wording::start_of;
 
 /// How long a cluster must be missing from the selection before it counts as gone. OCM rewrites PlacementDecisions
@@ -32,20 +33,6 @@ pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
                 })
         }
     }
-}
-
-fn is_of(work: &Work, record: &Record, step: Step) -> bool {
-    let same_clock = || {
-        record
-            .stage(step.into())
-            .is_some_and(|stage| stage.started == work.started)
-    };
-    work.attempt == record.attempt || same_clock()
-}
-
-/// The work of a step that the record is about, whatever it was rendered from.
-pub(crate) fn work_with_evidence<'a>(cluster: &'a Cluster, record: &Record, step: Step) -> Option<&'a Work> {
-    telling(cluster, step).filter(|work| is_of(work, record, step))
 }
 
 /// The work of a step that belongs to the record's attempt.
@@ -99,7 +86,9 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     let behind = match record.phase {
         Phase::Pending | Phase::Blocked => true,
         phase if phase.holds_slot() => true,
-        Phase::PreActionDegraded | Phase::Skipped => latest > Step::PreAction,
+        Phase::PreActionDegraded | Phase::Skipped | Phase::Aborted => {
+            latest > Step::PreAction && work.withdrawal == Withdrawal::None
+        }
         Phase::Soaking => latest == Step::PostAction,
         _ => false,
     };
@@ -147,96 +136,14 @@ fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now
         if step < latest
             && let Some(stage) = slot
         {
-            succeed(stage, now);
+            stage.succeed(now);
         }
     }
     if latest == Step::PostAction
         && let Some(soak) = &mut record.stages[Stage::Soak.index()]
     {
-        succeed(soak, now);
+        soak.succeed(now);
     }
-}
-
-/// The work that has the note of the record's soak, and when it began. A note from before its operators step is of an
-/// earlier attempt.
-fn noted_soak<'a>(
-    cluster: &'a Cluster,
-    record: &Record,
-    policy: &Policy,
-    now: DateTime<Utc>,
-) -> Option<(&'a Work, DateTime<Utc>)> {
-    let carrier = soak_carrier(policy)?;
-    let work = work_with_evidence(cluster, record, carrier)?;
-    let began = soak_note(work, record, carrier, now)?;
-    let operators = record.stage(Stage::Operators);
-    let is_later = operators.is_none_or(|stage| stage.started < began);
-    is_later.then_some((work, began))
-}
-
-/// Marks platform and operators as succeeded, because the note of a soak is written only after they did.
-fn prove_soak(record: &mut Record, (work, began): (&Work, DateTime<Utc>), policy: &Policy) {
-    for step in [Step::Platform, Step::Operators] {
-        if policy.wants(step) {
-            let stage =
-                record.stages[Stage::from(step).index()].get_or_insert(StepRecord::started(work.started));
-            succeed(stage, began);
-        }
-    }
-    record.stages[Stage::Soak.index()].get_or_insert(StepRecord::started(began));
-}
-
-fn succeed(stage: &mut StepRecord, at: DateTime<Utc>) {
-    if stage.outcome.is_none() {
-        stage.finished = Some(at);
-        stage.outcome = Some(Outcome::Succeeded);
-    }
-}
-
-/// The step whose work gets the note of the soak.
-pub(crate) fn soak_carrier(policy: &Policy) -> Option<Step> {
-    [Step::Platform, Step::Operators]
-        .into_iter()
-        .find(|step| policy.wants(*step))
-}
-
-/// Start of a step's clock. It is that of the record if there is one, because only the controller writes records, while an
-/// agent can edit the work. That also holds for a work of the attempt before: a retry keeps the steps that had succeeded.
-pub(crate) fn clock(work: &Work, record: &Record, step: Step) -> DateTime<Utc> {
-    let recorded = record.stage(step.into());
-    recorded.map_or(work.started, |stage| stage.started)
-}
-
-/// The start that is recorded for the step of a work: that of the work, because a record whose start differs is not about
-/// this work any more after an edit. A start that is far in the future counts as now, because agents can edit their works.
-pub(crate) fn recorded_start(work: &Work, now: DateTime<Utc>) -> DateTime<Utc> {
-    if work.started > now + TOLERATED_LEAD {
-        now
-    } else {
-        work.started
-    }
-}
-
-/// The start of the soak as noted on the work of a step. A note older than the step's clock belongs to an earlier
-/// attempt. A note that is far in the future counts as none, because agents can edit their works, and a soak from then
-/// on would hardly end; but the recorded clock of the step may be ahead, and then the note is later still.
-pub(crate) fn soak_note(
-    work: &Work,
-    record: &Record,
-    step: Step,
-    now: DateTime<Utc>,
-) -> Option<DateTime<Utc>> {
-    let clock = clock(work, record, step);
-    let recorded = record.stage(step.into()).map(|stage| stage.started);
-    let latest = recorded.map_or(now, |recorded| recorded.max(now));
-    work.soak_started
-        .filter(|began| *began > clock && *began - TOLERATED_LEAD <= latest)
-}
-
-/// True when a work notes that its soak began then, whenever that is. A note has milliseconds. The start that is to be
-/// noted may be finer, because it may follow from a time that somebody else has written.
-pub(crate) fn is_noted(work: &Work, began: DateTime<Utc>) -> bool {
-    work.soak_started
-        .is_some_and(|noted| noted.timestamp_millis() == began.timestamp_millis())
 }
 
 /// The record of a cluster that has none: of the attempt of its works, or of the start that is in progress or in doubt, or else of a
@@ -308,10 +215,14 @@ pub(crate) fn requeue(
     }
     let selected = cluster.selection == Selection::In;
     if record.attempt.revision != policy.revision {
+        // What it was asked for is withdrawn first.
+        if cluster.is_aborted() && matches!(record.phase, Phase::PreAction | Phase::Initialized) {
+            return record;
+        }
         return revise(cluster, record, policy, selected, now);
     }
-    if record.phase == Phase::Skipped && cluster.skipped.is_none() && selected {
-        return Arc::new(unskipped(cluster, Arc::unwrap_or_clone(record), policy, now));
+    if record.phase.is_left_out() && cluster.left_out.is_none() && selected {
+        return Arc::new(taken_up(cluster, Arc::unwrap_or_clone(record), policy, now));
     }
     let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
     match &policy.retry {
@@ -349,9 +260,10 @@ fn earlier_attempt<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work
 /// True when a work of the upgrade itself belongs to the record's attempt. Such a cluster has started, even if it is
 /// blocked.
 pub(crate) fn is_under_way(cluster: &Cluster, record: &Record) -> bool {
+    let is_asked = |work: &Work| !record.phase.is_left_out() || work.withdrawal == Withdrawal::None;
     [Step::Platform, Step::Operators, Step::PostAction]
         .into_iter()
-        .any(|step| work_with_evidence(cluster, record, step).is_some())
+        .any(|step| work_with_evidence(cluster, record, step).is_some_and(is_asked))
 }
 
 /// True when a record tells the end of a step, as the work shows its start.
@@ -369,7 +281,9 @@ pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
         written.is_none_or(|written| {
             let has_no_slot = match written.phase {
                 Phase::Pending | Phase::Blocked => true,
-                Phase::PreActionDegraded | Phase::Skipped => step > Step::PreAction,
+                Phase::PreActionDegraded | Phase::Skipped | Phase::Aborted => {
+                    step > Step::PreAction && work.withdrawal == Withdrawal::None
+                }
                 _ => false,
             };
             has_no_slot && is_of(work, written, step) && !tells_end(written, work, step)
@@ -434,18 +348,7 @@ fn revise(
     let goes_on = |step: Step| on_new_revision(cluster, with_end(cluster, own(), policy, step, now), policy);
     Arc::new(match record.phase {
         // A cluster that has left the selection finishes what it was given before.
-        Phase::Initialized
-        | Phase::Partial
-        | Phase::Workers
-        | Phase::Operators
-        | Phase::Soaking
-        | Phase::PostAction
-        | Phase::Complete
-        | Phase::Failed
-            if !selected =>
-        {
-            return record;
-        }
+        phase if phase.is_started() && !selected => return record,
         // In a new attempt the work that is on its way would count as a leftover, which holds no slot.
         Phase::PreAction if may_be_on_its_way(cluster, &record) => return record,
         Phase::PreAction if same(Step::PreAction) => goes_on(Step::PreAction),
@@ -480,6 +383,7 @@ fn revise(
         Phase::Pending
         | Phase::Blocked
         | Phase::Skipped
+        | Phase::Aborted
         | Phase::PreAction
         | Phase::PreActionDegraded
         | Phase::Soaking
@@ -504,7 +408,7 @@ fn with_end(
     if let (Some(work), Some(stage)) = (ended, &mut record.stages[Stage::from(step).index()])
         && work.started != stage.started
     {
-        succeed(stage, now);
+        stage.succeed(now);
     }
     for later in &mut record.stages[Stage::from(step).index() + 1..] {
         *later = later.filter(|stage| stage.outcome.is_some());
@@ -565,8 +469,8 @@ pub(crate) fn queued_again(
     on_new_revision(cluster, record, policy)
 }
 
-/// Queues a cluster that is not skipped any more. Where works of it are left, they are leftovers of another attempt.
-fn unskipped(cluster: &Cluster, record: Record, policy: &Policy, now: DateTime<Utc>) -> Record {
+/// Queues a cluster that is not left out any more. Where works of it are left, they are leftovers of another attempt.
+fn taken_up(cluster: &Cluster, record: Record, policy: &Policy, now: DateTime<Utc>) -> Record {
     let record = queued_keeping(record, now, |_| true);
     let mut steps = Step::ALL.into_iter();
     if steps.any(|step| cluster.step_work(step).is_kept()) {

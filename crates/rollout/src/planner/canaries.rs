@@ -20,11 +20,12 @@ impl Canaries {
     pub(crate) fn of(policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> Canaries {
         let counted = || fleet.iter().filter(|(_, evaluation)| !evaluation.dropped);
         let chosen = || counted().filter(|(cluster, _)| cluster.canary);
-        let are_skipped = chosen().next().is_some() && chosen().all(|(cluster, _)| cluster.skipped.is_some());
+        let are_left_out =
+            chosen().next().is_some() && chosen().all(|(cluster, _)| cluster.left_out.is_some());
         // A canary that left the selection does not get a new revision, so it does not count for that revision.
         let canaries = || {
             chosen().filter(|(cluster, evaluation)| {
-                cluster.skipped.is_none()
+                cluster.left_out.is_none()
                     && (cluster.selection == Selection::In
                         || evaluation.record.attempt.revision == policy.revision)
             })
@@ -33,7 +34,7 @@ impl Canaries {
             evaluation.record.phase == Phase::Complete
                 && evaluation.record.attempt.revision == policy.revision
         };
-        if !policy.canaries || are_skipped {
+        if !policy.canaries || are_left_out {
             Canaries::Done
         } else if canaries().next().is_none() {
             Canaries::Missing

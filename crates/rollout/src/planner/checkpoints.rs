@@ -145,7 +145,7 @@ fn waits(checkpoint: &Checkpoint) -> Arc<str> {
 /// attempts of the canaries.
 fn plan_hash(policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> PlanHash {
     let is_covered =
-        |cluster: &Cluster| cluster.selection == Selection::In && !cluster.gone && cluster.skipped.is_none();
+        |cluster: &Cluster| cluster.selection == Selection::In && !cluster.gone && cluster.left_out.is_none();
     let covered = |canary: bool| {
         fleet
             .iter()

@@ -9,10 +9,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
     Cluster, DeleteReason, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
-    StepWork, UpdateKind,
+    StepWork, UpdateKind, Withdrawal,
 };
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
+use crate::planner::evidence;
 use crate::planner::windows::WindowState;
 use crate::planner::wording::{UNREAD, cut};
 
@@ -40,6 +41,8 @@ pub(crate) struct Evaluation {
     pub(crate) next: NextStep,
     pub(crate) cleanups: Vec<(Step, DeleteReason)>,
     pub(crate) mark_soak: Option<(Step, DateTime<Utc>)>,
+    /// True when the request of the update is taken out of the platform work.
+    pub(crate) withdraws: bool,
     /// The step whose work must be read from the hub: a deadline has passed and the watches alone do not prove that it
     /// was missed, or the cluster was registered anew since the work was seen.
     pub(crate) read: Option<Step>,
@@ -134,7 +137,7 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
         // The hub may hold a later row than the one that is known to be written, if the response to its write was lost.
         Phase::Blocked => {
             attempts::is_under_way(cluster, record)
-                || attempts::work_with_evidence(cluster, record, Step::PreAction).is_some()
+                || evidence::work_with_evidence(cluster, record, Step::PreAction).is_some()
         }
         _ => false,
     };
@@ -210,8 +213,11 @@ impl ClusterEvaluator<'_> {
             self.out.dropped = true;
             return;
         }
-        if self.is_skipped() {
-            self.skip();
+        if self.withdraws() {
+            return;
+        }
+        if self.is_left_out() {
+            self.leave_out();
             return;
         }
         let failed_for_good = self.before == Phase::Failed && !has_failed_after(&self.out.record);
@@ -271,7 +277,7 @@ impl ClusterEvaluator<'_> {
     }
 
     /// The step that the cluster is in is looked at again when its time is over.
-    fn wake_at_deadline(&mut self) {
+    pub(crate) fn wake_at_deadline(&mut self) {
         if self.out.record.phase == Phase::Workers {
             self.wake_at(self.workers_deadline());
             return;
@@ -404,7 +410,7 @@ impl ClusterEvaluator<'_> {
             Phase::Operators => Step::Operators,
             _ => Step::Platform,
         };
-        let Some(work) = attempts::work_with_evidence(self.cluster, &self.out.record, step) else {
+        let Some(work) = evidence::work_with_evidence(self.cluster, &self.out.record, step) else {
             let is_unreadable = self.cluster.step_work(step).is_unreadable();
             if (is_unreadable || is_to_be_read(step)) && self.holds {
                 self.wait_for_unreadable(step);
@@ -505,6 +511,7 @@ impl Evaluation {
             next: NextStep::Nothing,
             cleanups: Vec::new(),
             mark_soak: None,
+            withdraws: false,
             read: None,
             wake: None,
             releasing: false,
@@ -538,11 +545,15 @@ impl Evaluation {
         let kind = match cluster.step_work(step) {
             StepWork::Ours(work) if step == Step::Platform && !work.vanished => {
                 let retried = work.attempt.revision == attempt.revision;
-                Some(if retried {
-                    UpdateKind::Retry
-                } else {
-                    UpdateKind::Repoint
-                })
+                Some(
+                    if work.attempt == attempt && work.withdrawal != Withdrawal::None {
+                        UpdateKind::Restore
+                    } else if retried {
+                        UpdateKind::Retry
+                    } else {
+                        UpdateKind::Repoint
+                    },
+                )
             }
             StepWork::Rival { .. } if step == Step::Platform => Some(UpdateKind::TakeOver),
             _ => None,

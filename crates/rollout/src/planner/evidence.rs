@@ -1,8 +1,8 @@
 //! What the works of a cluster tell, and how far their times are believed.
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::model::{Cluster, Step, StepStatus, StepWork, Work};
+use crate::model::{Cluster, Record, Step, StepStatus, StepWork, Work};
 
 /// How far in the future the start of a step may be without being changed or told. The clocks of two leaders that are
 /// trusted differ by less, and so do two readings of one that is not.
@@ -13,5 +13,37 @@ pub(super) fn telling(cluster: &Cluster, step: Step) -> Option<&Work> {
     match cluster.step_work(step) {
         StepWork::Ours(work) if work.status == StepStatus::Succeeded => Some(work),
         slot => slot.ours(),
+    }
+}
+
+/// True when a work is of the attempt that a record is about, or its step began when the record says.
+pub(super) fn is_of(work: &Work, record: &Record, step: Step) -> bool {
+    let same_clock = || {
+        record
+            .stage(step.into())
+            .is_some_and(|stage| stage.started == work.started)
+    };
+    work.attempt == record.attempt || same_clock()
+}
+
+/// The work of a step that the record is about, whatever it was rendered from.
+pub(crate) fn work_with_evidence<'a>(cluster: &'a Cluster, record: &Record, step: Step) -> Option<&'a Work> {
+    telling(cluster, step).filter(|work| is_of(work, record, step))
+}
+
+/// Start of a step's clock. It is that of the record if there is one, because only the controller writes records, while an
+/// agent can edit the work. That also holds for a work of the attempt before: a retry keeps the steps that had succeeded.
+pub(crate) fn clock(work: &Work, record: &Record, step: Step) -> DateTime<Utc> {
+    let recorded = record.stage(step.into());
+    recorded.map_or(work.started, |stage| stage.started)
+}
+
+/// The start that is recorded for the step of a work: that of the work, because a record whose start differs is not about
+/// this work any more after an edit. A start that is far in the future counts as now, because agents can edit their works.
+pub(crate) fn recorded_start(work: &Work, now: DateTime<Utc>) -> DateTime<Utc> {
+    if work.started > now + TOLERATED_LEAD {
+        now
+    } else {
+        work.started
     }
 }

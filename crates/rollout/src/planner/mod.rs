@@ -8,9 +8,10 @@ mod downgrade;
 mod evidence;
 mod fall_back;
 mod held;
+mod left_out;
 mod outlook;
-mod skip;
 mod slots;
+mod soak_notes;
 mod start;
 mod steps;
 mod takeover;
@@ -134,6 +135,7 @@ fn hold_back(cluster: &Cluster, state: &mut Evaluation, now: DateTime<Utc>) {
     if !is_free(cluster, now) {
         state.cleanups.clear();
         state.mark_soak = None;
+        state.withdraws = false;
     }
     state.held_back = !is_free(cluster, now) || !is_announced(cluster, &state.record);
 }
@@ -248,6 +250,11 @@ fn act(
             }
             plan.operations.extend(blockers);
         }
+        if state.withdraws {
+            plan.operations.push(Operation::Withdraw {
+                cluster: Arc::clone(&cluster.name),
+            });
+        }
         if let Some((step, started)) = state.mark_soak {
             plan.operations.push(Operation::MarkSoak {
                 cluster: Arc::clone(&cluster.name),
@@ -289,9 +296,12 @@ fn clean_up_actions(
     let done = [
         (
             Step::PreAction,
-            all(&[Phase::Complete, Phase::PostAction, Phase::Skipped]),
+            all(&[Phase::Complete, Phase::PostAction, Phase::Skipped, Phase::Aborted]),
         ),
-        (Step::PostAction, all(&[Phase::Complete, Phase::Skipped])),
+        (
+            Step::PostAction,
+            all(&[Phase::Complete, Phase::Skipped, Phase::Aborted]),
+        ),
     ];
     for (step, all_done) in done {
         for (cluster, state) in states {

@@ -31,6 +31,7 @@ pub(crate) fn summarize(slots: &Slots, openings: &Openings, fleet: &[(&Cluster, 
         summary.selected += usize::from(cluster.selection == Selection::In);
         summary.degraded += usize::from(record.phase == Phase::PreActionDegraded);
         summary.skipped += usize::from(record.phase == Phase::Skipped);
+        summary.aborted += usize::from(record.phase == Phase::Aborted);
         summary.blocked += usize::from(record.phase == Phase::Blocked || is_stuck(cluster, record));
         if record.reason == Reason::WaitingForWindow {
             summary.waiting_for_window += 1;
@@ -127,7 +128,7 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
     // Whatever else is written for a cluster that is over cleans up after it.
     let is_over = matches!(
         phase,
-        Phase::Complete | Phase::Failed | Phase::PreActionDegraded | Phase::Skipped
+        Phase::Complete | Phase::Failed | Phase::PreActionDegraded | Phase::Skipped | Phase::Aborted
     );
     let is_writing = cluster.busy.is_some() && !is_over;
     // A blocked cluster whose step is tried again has not moved yet.
@@ -152,7 +153,7 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
                     .as_ref()
                     .is_some_and(|rival| rival.hold == RivalHold::Active)
         }
-        Phase::PreActionDegraded | Phase::Complete | Phase::Failed | Phase::Skipped => false,
+        Phase::PreActionDegraded | Phase::Complete | Phase::Failed | Phase::Skipped | Phase::Aborted => false,
     }
 }
 

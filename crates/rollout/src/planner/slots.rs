@@ -77,7 +77,7 @@ impl Slots {
         let failures = counted()
             .filter(|(cluster, evaluation)| {
                 !cluster.canary
-                    && cluster.skipped.is_none()
+                    && cluster.left_out.is_none()
                     && matches!(evaluation.record.phase, Phase::Failed | Phase::PreActionDegraded)
             })
             .count();

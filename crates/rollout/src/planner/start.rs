@@ -10,6 +10,7 @@ use crate::model::{
 use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep};
 use crate::planner::downgrade::is_refused;
+use crate::planner::evidence;
 use crate::planner::is_free;
 use crate::planner::windows::WindowState;
 use crate::planner::wording::{ASKED_AGAIN, UNREAD, duration};
@@ -168,7 +169,7 @@ impl ClusterEvaluator<'_> {
     /// Keeps a cluster whose pre-action is over, or gone, in that phase until the work of the next step was read: the step may have
     /// begun. The time limit of the pre-action bounds that unless it has succeeded.
     pub(crate) fn wait_after_pre_action(&mut self) {
-        let work = attempts::work_with_evidence(self.cluster, &self.out.record, Step::PreAction);
+        let work = evidence::work_with_evidence(self.cluster, &self.out.record, Step::PreAction);
         if let Some(work) = work.filter(|work| work.status == StepStatus::Succeeded) {
             self.note_work(Step::PreAction, work);
             self.finish(Stage::PreAction, Outcome::Succeeded);

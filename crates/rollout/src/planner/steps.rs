@@ -10,6 +10,8 @@ use crate::model::{
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
 use crate::planner::cluster::{ClusterEvaluator, MAYBE_FAILED_GRACE, has_failed_after, running_step};
+use crate::planner::evidence;
+use crate::planner::soak_notes;
 use crate::planner::wording::duration;
 
 impl ClusterEvaluator<'_> {
@@ -100,6 +102,7 @@ impl ClusterEvaluator<'_> {
             Phase::Pending
             | Phase::Blocked
             | Phase::Skipped
+            | Phase::Aborted
             | Phase::PreAction
             | Phase::PreActionDegraded => Some(Step::PreAction),
         }
@@ -221,7 +224,7 @@ impl ClusterEvaluator<'_> {
             return true;
         }
         let length = self.policy.soak();
-        let carrier = attempts::soak_carrier(self.policy);
+        let carrier = soak_notes::soak_carrier(self.policy);
         let (Some(length), Some(carrier)) = (length, carrier) else {
             if self.out.record.stage(Stage::Soak).is_some() {
                 self.finish(Stage::Soak, Outcome::Succeeded);
@@ -234,7 +237,9 @@ impl ClusterEvaluator<'_> {
             .record
             .stage(Stage::Soak)
             .map(|stage| stage.started)
-            .or_else(|| work.and_then(|work| attempts::soak_note(work, &self.out.record, carrier, self.now)))
+            .or_else(|| {
+                work.and_then(|work| soak_notes::soak_note(work, &self.out.record, carrier, self.now))
+            })
             .unwrap_or_else(|| self.soak_start(work, carrier));
         self.stage(Stage::Soak, started);
         let regress = work
@@ -249,7 +254,7 @@ impl ClusterEvaluator<'_> {
             self.finish(Stage::Soak, Outcome::Succeeded);
             return true;
         }
-        if work.is_some_and(|work| !attempts::is_noted(work, started)) {
+        if work.is_some_and(|work| !soak_notes::is_noted(work, started)) {
             self.out.mark_soak = Some((carrier, started));
         }
         self.wake_at(until);
@@ -262,7 +267,7 @@ impl ClusterEvaluator<'_> {
     /// An earlier leader whose clock was ahead may have set that clock. A note that is not later would count as one
     /// of an earlier attempt, and every plan would write it again.
     fn soak_start(&self, work: Option<&Work>, carrier: Step) -> DateTime<Utc> {
-        let clock = work.map(|work| attempts::clock(work, &self.out.record, carrier));
+        let clock = work.map(|work| evidence::clock(work, &self.out.record, carrier));
         let after = clock.map(|clock| clock + TimeDelta::milliseconds(1));
         after.map_or(self.now, |after| after.max(self.now))
     }
@@ -336,7 +341,7 @@ impl ClusterEvaluator<'_> {
             return;
         }
         let now = self.now;
-        let started = attempts::recorded_start(work, now);
+        let started = evidence::recorded_start(work, now);
         let stage = self.stage(stage, started);
         if !keeps(stage) {
             *stage = StepRecord::started(started);
@@ -377,8 +382,8 @@ impl ClusterEvaluator<'_> {
     }
 
     /// Start of a step's clock: that of the record, which only the controller writes, otherwise that of the work.
-    fn clock(&self, work: &Work, step: Step) -> DateTime<Utc> {
-        attempts::clock(work, &self.out.record, step)
+    pub(crate) fn clock(&self, work: &Work, step: Step) -> DateTime<Utc> {
+        evidence::clock(work, &self.out.record, step)
     }
 
     /// True when a time has certainly passed. A clock that is not trusted proves nothing.

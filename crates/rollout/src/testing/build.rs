@@ -8,7 +8,7 @@ use crate::maintenance::Calendar;
 use crate::model::{
     Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, GivenApproval, Hold, Limit, Outcome, Phase,
     Policy, Preflight, Reason, Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus,
-    StepWork, Work, WorkerPools,
+    StepWork, Withdrawal, Work, WorkerPools,
 };
 
 mod answers;
@@ -205,7 +205,7 @@ impl FleetBuilder {
             selection: Selection::In,
             canary: false,
             gone: false,
-            skipped: None,
+            left_out: None,
             eligibility: Eligibility::Eligible,
             calendar: None,
             rival: None,
@@ -413,6 +413,7 @@ pub fn work(started: i64) -> WorkBuilder {
         hash: Arc::from(""),
         started: at(started),
         soak_started: None,
+        withdrawal: Withdrawal::None,
         terminating: false,
         vanished: false,
         applied: true,
@@ -476,6 +477,12 @@ impl WorkBuilder {
     /// The soak that the work notes began at this time (seconds).
     pub fn soak(mut self, seconds: i64) -> Self {
         self.0.soak_started = Some(at(seconds));
+        self
+    }
+
+    /// The work does not request the update any more.
+    pub fn withdrawn(mut self, withdrawal: Withdrawal) -> Self {
+        self.0.withdrawal = withdrawal;
         self
     }
 

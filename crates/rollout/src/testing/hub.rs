@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::script::Script;
 use crate::maintenance::Calendar;
-use crate::model::{Attempt, Eligibility, Preflight, Step, StepStatus, Work, WorkerPools};
+use crate::model::{Attempt, Eligibility, Preflight, Step, StepStatus, Withdrawal, Work, WorkerPools};
 
 /// How long an agent takes to clean up a deleted work.
 const FINALIZE: TimeDelta = TimeDelta::seconds(1);
@@ -26,6 +26,10 @@ pub(super) struct HubWork {
     pub(super) hash: Arc<str>,
     pub(super) started: DateTime<Utc>,
     pub(super) soak_started: Option<DateTime<Utc>>,
+    /// When the request of the update was taken out of the work.
+    pub(super) withdrawn: Option<DateTime<Utc>>,
+    /// True when the cluster has found that out before it began the update.
+    pub(super) unasked: bool,
     pub(super) deleted: Option<DateTime<Utc>>,
     /// When the agent began to follow its present script.
     pub(super) epoch: DateTime<Utc>,
@@ -37,12 +41,29 @@ pub(super) struct HubWork {
 }
 
 impl HubWork {
+    /// The work asks for what this hash stands for, whatever it asked for before.
+    pub(super) fn ask_again(&mut self, now: DateTime<Utc>, hash: &Arc<str>) {
+        if self.hash != *hash {
+            self.epoch = now;
+            self.status = StepStatus::NotYet;
+            self.done = false;
+        }
+        self.hash = Arc::clone(hash);
+        self.soak_started = None;
+        (self.withdrawn, self.unasked) = (None, false);
+    }
+
     pub(super) fn observed(&self) -> Work {
         Work {
             attempt: self.attempt.clone(),
             hash: Arc::clone(&self.hash),
             started: self.started,
             soak_started: self.soak_started,
+            withdrawal: match self.withdrawn {
+                Some(_) if self.unasked => Withdrawal::Confirmed,
+                Some(_) => Withdrawal::Sent,
+                None => Withdrawal::None,
+            },
             terminating: self.deleted.is_some(),
             vanished: false,
             applied: self.applied,
@@ -91,6 +112,13 @@ impl Hub {
                 } else if !spoke.offline && work.deleted.is_none() && !work.done {
                     let (status, unhealthy) = spoke.scripts[step.index()].read(work.epoch, now);
                     work.applied = true;
+                    let has_begun = matches!(work.status, StepStatus::Running | StepStatus::Succeeded);
+                    let is_heard = work.withdrawn.is_some_and(|at| at + FINALIZE <= now);
+                    work.unasked |= is_heard && !has_begun;
+                    if work.unasked {
+                        work.status = StepStatus::OtherVersion;
+                        continue;
+                    }
                     work.status = status;
                     work.unhealthy = unhealthy;
                 }
@@ -106,10 +134,11 @@ impl Hub {
             .flat_map(|spoke| spoke.works.iter().zip(&spoke.scripts))
             .filter_map(|(work, script)| {
                 let work = work.as_ref()?;
-                match work.deleted {
-                    Some(at) => Some((at + FINALIZE).max(now)),
-                    None => script.next(work.epoch, now),
+                if let Some(at) = work.deleted {
+                    return Some((at + FINALIZE).max(now));
                 }
+                let heard = work.withdrawn.map(|at| at + FINALIZE).filter(|at| *at > now);
+                script.next(work.epoch, now).into_iter().chain(heard).min()
             })
             .min()
     }

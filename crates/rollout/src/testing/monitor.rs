@@ -281,6 +281,7 @@ pub(super) fn busy(operation: &Operation) -> Busy {
         Operation::Create { step, .. } if *step != Step::PostAction => Busy::Starting,
         Operation::Update { .. } => Busy::Starting,
         Operation::Create { .. }
+        | Operation::Withdraw { .. }
         | Operation::MarkSoak { .. }
         | Operation::Delete { .. }
         | Operation::Read { .. } => Busy::Other,
@@ -297,6 +298,7 @@ fn reverses(before: &Record, after: &Record) -> bool {
         && before.attempt == after.attempt
         && before.phase != after.phase
         && !(recovered && after.phase == Phase::Complete)
+        && !after.phase.is_left_out()
 }
 
 /// The cluster of this name.

@@ -15,8 +15,8 @@ use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
 use crate::maintenance::Calendar;
 use crate::model::{
-    Attempt, Eligibility, Operation, Phase, Plan, Policy, Preflight, Record, Selection, Step, StepStatus,
-    StepWork, WorkerPools,
+    Attempt, Eligibility, LeftOut, Operation, Phase, Plan, Policy, Preflight, Record, Selection, Step,
+    StepStatus, StepWork, WorkerPools,
 };
 use crate::planner::plan;
 
@@ -141,6 +141,15 @@ impl Scenario {
         self.upgrades[upgrade].canaries.insert(Arc::from(name));
     }
 
+    /// Leaves a cluster out, aborts it, or takes it up again.
+    pub fn leave_out(&mut self, upgrade: usize, name: &str, left_out: Option<LeftOut>) {
+        let known = &mut self.upgrades[upgrade].left_out;
+        match left_out {
+            Some(left_out) => known.insert(Arc::from(name), left_out),
+            None => known.remove(name),
+        };
+    }
+
     /// Changes the policy.
     pub fn edit(&mut self, upgrade: usize, change: impl FnOnce(&mut Policy)) {
         let upgrade = &mut self.upgrades[upgrade];
@@ -254,6 +263,8 @@ impl Scenario {
                 hash: Arc::from(""),
                 started: now,
                 soak_started: None,
+                withdrawn: None,
+                unasked: false,
                 deleted: None,
                 epoch: now,
                 status: StepStatus::NotYet,
@@ -520,7 +531,10 @@ impl Scenario {
         };
         let landing = match (landing, operation) {
             (Landing::Late(_), Operation::Read { .. }) => Landing::Done,
-            (Landing::Late(_), Operation::MarkSoak { .. } | Operation::Delete { .. }) => Landing::Lost,
+            (
+                Landing::Late(_),
+                Operation::Withdraw { .. } | Operation::MarkSoak { .. } | Operation::Delete { .. },
+            ) => Landing::Lost,
             (landing, _) => landing,
         };
         let step = operation.step();
@@ -533,6 +547,7 @@ impl Scenario {
         let what = match operation {
             Operation::Create { .. } => format!("create {step:?}"),
             Operation::Update { kind, .. } => format!("update {step:?} ({kind:?})"),
+            Operation::Withdraw { .. } => "withdraw".to_owned(),
             Operation::MarkSoak { .. } => format!("mark soak on {step:?}"),
             Operation::Delete { why, .. } => format!("delete {step:?} ({why:?})"),
             Operation::Read { .. } => format!("read {step:?}"),

@@ -8,8 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::hub::{Hub, Owner};
 use super::monitor::busy;
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Fleet, GivenApproval, Operation, OperationKind, PendingRetry,
-    Phase, Plan, Policy, Record, Rival, RivalHold, Selection, Step, StepStatus, StepWork, Work,
+    Attempt, Busy, Cluster, ClusterBackoff, Fleet, GivenApproval, LeftOut, Operation, OperationKind,
+    PendingRetry, Phase, Plan, Policy, Record, Rival, RivalHold, Selection, Step, StepStatus, StepWork, Work,
 };
 
 /// How long changes that are not urgent are collected before they are written.
@@ -77,6 +77,7 @@ pub(super) struct Upgrade {
     pub(super) observed_retry: Option<Arc<str>>,
     pub(super) selection: BTreeMap<Arc<str>, Selection>,
     pub(super) canaries: BTreeSet<Arc<str>>,
+    pub(super) left_out: BTreeMap<Arc<str>, LeftOut>,
     /// Its approvals.
     pub(super) approvals: Vec<GivenApproval>,
     /// The rows of the report, which survive a restart.
@@ -107,6 +108,7 @@ impl Upgrade {
             observed_retry: None,
             selection: BTreeMap::new(),
             canaries: BTreeSet::new(),
+            left_out: BTreeMap::new(),
             approvals: Vec::new(),
             rows: BTreeMap::new(),
             dropped: BTreeMap::new(),
@@ -452,7 +454,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 .unwrap_or(Selection::Left(now)),
             canary: upgrade.canaries.contains(name),
             gone: spoke.gone,
-            skipped: None,
+            left_out: upgrade.left_out.get(name).cloned(),
             eligibility: spoke.eligibility.clone(),
             calendar: spoke.calendar.clone().map(|calendar| {
                 calendars.push(calendar);

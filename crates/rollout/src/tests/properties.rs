@@ -7,6 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use super::abort::left_out;
 use super::{approvals, planned, record_of, windows};
 use crate::model::{Eligibility, Hold, Limit, Phase, Preflight, Reason, Stage, Step, WorkerPools};
 use crate::testing::{
@@ -52,6 +53,7 @@ enum Event {
     WaitForPools(Option<i64>),
     Pools(usize, bool),
     Window(usize, Option<u8>),
+    LeaveOut(usize, Option<bool>),
     Checkpoint(Option<u32>),
     Approve(Option<i64>),
     Restored(bool),
@@ -136,7 +138,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (cluster.clone(), 0..5_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
         1 => prop::option::of(5..100_i64).prop_map(Event::WaitForPools),
         2 => (cluster.clone(), any::<bool>()).prop_map(|(c, updated)| Event::Pools(c, updated)),
-        2 => (cluster, prop::option::of(0..4_u8)).prop_map(|(c, window)| Event::Window(c, window)),
+        2 => (cluster.clone(), prop::option::of(0..4_u8)).prop_map(|(c, window)| Event::Window(c, window)),
+        3 => (cluster, prop::option::of(any::<bool>())).prop_map(|(c, how)| Event::LeaveOut(c, how)),
         1 => any::<bool>().prop_map(Event::Restored),
         1 => prop::option::of(0..6_u32).prop_map(Event::Checkpoint),
         2 => prop::option::of(1..60_i64).prop_map(Event::Approve),
@@ -247,6 +250,7 @@ fn apply_event(world: &mut Scenario, event: &Event) {
         }),
         Event::Pools(c, updated) => world.worker_pools(NAMES[*c], pools(*updated)),
         Event::Window(c, window) => world.calendar(NAMES[*c], window.map(windows::of_minutes)),
+        Event::LeaveOut(c, how) => world.leave_out(0, NAMES[*c], how.map(left_out)),
         Event::Checkpoint(at) => world.edit(0, |policy| policy.checkpoints = approvals::checkpoints(*at)),
         Event::Approve(seconds) => world.approve(0, *seconds),
         Event::Restored(held) => world.edit(0, |policy| policy.hold = held.then_some(Hold::Restored)),
@@ -256,11 +260,9 @@ fn apply_event(world: &mut Scenario, event: &Event) {
         Event::MaxFailures(limit) => {
             world.edit(0, |policy| policy.max_failures = limit.map(Limit::Count));
         }
-        Event::Soak(length) => {
-            world.edit(0, |policy| {
-                policy.min_success_time = length.map(TimeDelta::seconds);
-            });
-        }
+        Event::Soak(length) => world.edit(0, |policy| {
+            policy.min_success_time = length.map(TimeDelta::seconds);
+        }),
         Event::Timeout(seconds) => world.edit(0, |policy| {
             policy.cluster_timeout = TimeDelta::seconds(*seconds);
             policy.operators_timeout = TimeDelta::seconds(seconds / 2 + 5);
@@ -374,7 +376,7 @@ fn everything_ends_when_faults_end() {
         let ended = world
             .phases(0)
             .iter()
-            .all(|phase| matches!(phase, Phase::Complete | Phase::Failed));
+            .all(|phase| phase.is_done() || *phase == Phase::Failed);
         let canary_left = sequence.canary.is_some_and(|canary| {
             let name = NAMES[canary];
             let selected = world.selected(0).iter().any(|selected| **selected == *name);

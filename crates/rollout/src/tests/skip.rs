@@ -169,7 +169,7 @@ fn an_upgrade_whose_others_fail_is_stalled_by_these() {
 #[test]
 fn a_cluster_that_counts_as_skipped_although_it_is_not() {
     refused(
-        Kind::Skipped,
+        Kind::LeftOut,
         10,
         policy(),
         fleet().cluster("a").record(failed()),
@@ -183,7 +183,7 @@ fn a_cluster_that_counts_as_skipped_although_it_is_not() {
 #[test]
 fn a_cluster_that_is_skipped_and_starts() {
     let skipped = || fleet().cluster("a").skipped("why");
-    refused(Kind::Skipped, 10, policy(), skipped(), |plan| {
+    refused(Kind::LeftOut, 10, policy(), skipped(), |plan| {
         plan.operations.push(create("a", Step::Platform, 10));
         let record = Arc::make_mut(&mut plan.clusters[0].record);
         (record.phase, record.reason) = (Phase::Pending, Reason::None);

@@ -165,7 +165,7 @@ function showSummary() {
 
 function showProgress() {
   if (!upgrade || !fleet.tiles.length) return;
-  const order = ["Complete", "PostAction", "Soaking", "Operators", "Workers", "Partial", "Initialized", "PreAction", "PreActionDegraded", "Failed", "Blocked", "Pending", "Skipped"];
+  const order = ["Complete", "PostAction", "Soaking", "Operators", "Workers", "Partial", "Initialized", "PreAction", "PreActionDegraded", "Failed", "Blocked", "Pending", "Skipped", "Aborted"];
   const bar = byId("progress");
   const shown = order.filter((phase) => fleet.count(phase));
   bar.setAttribute("aria-label", shown.map((phase) => `${number(fleet.count(phase))} ${phase}`).join(", "));

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 
 use super::{FleetBuilder, PolicyBuilder, RecordBuilder, at};
 use crate::maintenance::Calendar;
-use crate::model::{Preflight, Reason, WorkerPools};
+use crate::model::{LeftOut, Preflight, Reason, WorkerPools};
 
 impl PolicyBuilder {
     /// Only clusters that would take the update are started.
@@ -30,7 +30,17 @@ impl FleetBuilder {
 
     /// The spec skips the cluster for this reason.
     pub fn skipped(self, reason: &str) -> Self {
-        self.last(|cluster| cluster.skipped = Some(reason.into()))
+        self.left_out(reason, false)
+    }
+
+    /// The spec aborts the cluster for this reason.
+    pub fn aborted(self, reason: &str) -> Self {
+        self.left_out(reason, true)
+    }
+
+    fn left_out(self, reason: &str, aborts: bool) -> Self {
+        let reason = reason.into();
+        self.last(|cluster| cluster.left_out = Some(LeftOut { reason, aborts }))
     }
 
     /// The cluster must be asked by an image that it told long ago.

@@ -124,6 +124,8 @@ impl Scenario {
                     hash: Arc::clone(&write.hash),
                     started: *started,
                     soak_started: None,
+                    withdrawn: None,
+                    unasked: false,
                     deleted: None,
                     epoch: now,
                     status: StepStatus::NotYet,
@@ -151,21 +153,18 @@ impl Scenario {
                 }
             }
             (Operation::Update { attempt, started, .. }, Some(work)) if work.deleted.is_none() => {
-                if work.hash != write.hash {
-                    work.epoch = now;
-                    work.status = StepStatus::NotYet;
-                    work.done = false;
-                }
                 work.owner = Owner::Upgrade(index);
                 work.attempt = attempt.clone();
-                work.hash = Arc::clone(&write.hash);
                 work.started = *started;
-                work.soak_started = None;
+                work.ask_again(now, &write.hash);
             }
-            (Operation::MarkSoak { started, .. }, Some(work))
-                if work.deleted.is_none() && work.owner == Owner::Upgrade(index) =>
-            {
-                work.soak_started = Some(*started);
+            (noted, Some(work)) if work.deleted.is_none() && work.owner == Owner::Upgrade(index) => {
+                match noted {
+                    Operation::MarkSoak { started, .. } => work.soak_started = Some(*started),
+                    Operation::Withdraw { .. } => work.withdrawn = Some(now),
+                    Operation::Delete { .. } => work.deleted = Some(now),
+                    _ => {}
+                }
             }
             (Operation::Delete { .. }, Some(work)) if work.owner != Owner::Nobody => {
                 work.deleted.get_or_insert(now);

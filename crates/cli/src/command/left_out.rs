@@ -1,0 +1,218 @@
+//! `skip`, `abort` and `unskip`: each edits the lists of clusters that the upgrade leaves out.
+
+use std::fmt::Write as _;
+
+use api::mcu::MAX_LEFT_OUT;
+use api::report::{Phase, ReportRow};
+use serde_json::{Value, json};
+
+use crate::args::{Common, LeaveOutArgs, UnskipArgs};
+use crate::edit;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::render::objects;
+use crate::rows::Rows;
+use crate::screen::Screen;
+use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
+
+/// Clusters whose fate is told one by one.
+const MAX_TOLD: usize = 10;
+
+/// A list of the spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    Skip,
+    Abort,
+}
+
+impl List {
+    const ALL: [List; 2] = [List::Skip, List::Abort];
+
+    const fn field(self) -> &'static str {
+        match self {
+            List::Skip => "skip",
+            List::Abort => "abort",
+        }
+    }
+
+    const fn done(self) -> &'static str {
+        match self {
+            List::Skip => "skipped",
+            List::Abort => "aborted",
+        }
+    }
+
+    fn of(self, upgrade: &Upgrade) -> Vec<Value> {
+        let known = upgrade.object.pointer("/spec/upgradeStrategy");
+        let known = known.and_then(|strategy| strategy[self.field()].as_array());
+        known.cloned().unwrap_or_default()
+    }
+}
+
+pub(super) async fn leave_out(
+    common: &Common,
+    (args, list): (&LeaveOutArgs, List),
+    screen: Screen,
+) -> Result<Exit, Failure> {
+    let hub = Hub::connect(common).await?;
+    let upgrade = hub.upgrade(&args.name).await?;
+    let rows = hub.rows(&upgrade).await?;
+    let strategy = with(&upgrade, &rows, args, list)?;
+    let text = fates(&rows, &args.clusters, list);
+    write(common, &hub, &upgrade, &strategy, (args.dry_run, &text), screen).await
+}
+
+pub(super) async fn unskip(common: &Common, args: &UnskipArgs, screen: Screen) -> Result<Exit, Failure> {
+    let hub = Hub::connect(common).await?;
+    let upgrade = hub.upgrade(&args.name).await?;
+    let strategy = without(&upgrade, &args.clusters)?;
+    let text = "They are upgraded when their turn comes.\n";
+    write(common, &hub, &upgrade, &strategy, (args.dry_run, text), screen).await
+}
+
+async fn write(
+    common: &Common,
+    hub: &Hub,
+    upgrade: &Upgrade,
+    strategy: &Value,
+    (dry_run, text): (bool, &str),
+    screen: Screen,
+) -> Result<Exit, Failure> {
+    let name = format!("{TYPE_AND_GROUP}/{}", upgrade.name);
+    if dry_run {
+        screen.print(&format!("{name} edited (dry run)\n{text}"));
+        return Ok(Exit::Done);
+    }
+    let after = edit::carry_out(hub, upgrade, &json!({"upgradeStrategy": strategy})).await?;
+    let shown = objects::upgrade(common.output, &after);
+    screen.print(&shown.unwrap_or_else(|| format!("{name} edited\n{text}")));
+    Ok(Exit::Done)
+}
+
+/// The changed lists when these clusters are in one of them.
+///
+/// # Errors
+/// A cluster is not of the upgrade, cannot be left out any more, or is a canary and that is not acknowledged; there is no reason, or no
+/// room.
+fn with(upgrade: &Upgrade, rows: &Rows, args: &LeaveOutArgs, list: List) -> Result<Value, Failure> {
+    let (field, done) = (list.field(), list.done());
+    let reason = args.reason.trim();
+    if reason.is_empty() {
+        return Err(Failure::Other(format!(
+            "--reason: say why the cluster is {done}; it is kept in the spec for those who ask later"
+        )));
+    }
+    let mut entries = list.of(upgrade);
+    for cluster in &args.clusters {
+        let row = rows.named(cluster, &args.name)?;
+        if let Some(why) = refusal(row, list) {
+            return Err(Failure::Other(why));
+        }
+        if row.canary && !args.acknowledge_canary {
+            return Err(Failure::Other(format!(
+                "{cluster} is a canary: the other clusters would start without it; add --acknowledge-canary if that is what you want"
+            )));
+        }
+        let mut entry = json!({"cluster": cluster, "reason": reason});
+        if row.canary {
+            entry["acknowledgeCanary"] = json!(true);
+        }
+        match entries.iter_mut().find(|known| known["cluster"] == **cluster) {
+            Some(known) => *known = entry,
+            None => entries.push(entry),
+        }
+    }
+    if entries.len() > MAX_LEFT_OUT {
+        return Err(Failure::Other(format!(
+            "spec.upgradeStrategy.{field} may have at most {MAX_LEFT_OUT} entries; select fewer clusters instead"
+        )));
+    }
+    let mut strategy = json!({ field: entries });
+    for other in List::ALL.into_iter().filter(|other| *other != list) {
+        let before = other.of(upgrade);
+        let is_named = |known: &Value| args.clusters.iter().any(|cluster| known["cluster"] == **cluster);
+        if before.iter().any(is_named) {
+            let kept: Vec<Value> = before.into_iter().filter(|known| !is_named(known)).collect();
+            strategy[other.field()] = Value::Array(kept);
+        }
+    }
+    Ok(strategy)
+}
+
+/// Why a cluster cannot be left out any more.
+fn refusal(row: &ReportRow, list: List) -> Option<String> {
+    let cluster = &row.cluster;
+    match row.phase {
+        Phase::Complete | Phase::PostAction => Some(format!(
+            "{cluster} is complete, so there is nothing to {}",
+            list.field()
+        )),
+        Phase::Partial | Phase::Workers | Phase::Operators | Phase::Soaking if list == List::Abort => {
+            Some(format!(
+                "{cluster} has accepted the update (phase {}), and a running update is not torn; wait for its end, or skip the cluster so that its failure does not count",
+                row.phase
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// The changed lists when these clusters are in none of them.
+///
+/// # Errors
+/// A cluster is not left out.
+fn without(upgrade: &Upgrade, clusters: &[String]) -> Result<Value, Failure> {
+    let mut strategy = json!({});
+    let mut found = vec![false; clusters.len()];
+    for list in List::ALL {
+        let before = list.of(upgrade);
+        let mut kept = before.clone();
+        for (cluster, found) in clusters.iter().zip(&mut found) {
+            let number = kept.len();
+            kept.retain(|known| known["cluster"] != **cluster);
+            *found |= kept.len() < number;
+        }
+        if kept.len() < before.len() {
+            strategy[list.field()] = Value::Array(kept);
+        }
+    }
+    match clusters.iter().zip(found).find(|(_, found)| !found) {
+        Some((cluster, _)) => Err(Failure::Other(format!(
+            "{cluster} is neither skipped nor aborted"
+        ))),
+        None => Ok(strategy),
+    }
+}
+
+/// What becomes of clusters that are left out.
+fn fates(rows: &Rows, clusters: &[String], list: List) -> String {
+    let mut text = String::new();
+    for row in clusters
+        .iter()
+        .filter_map(|cluster| rows.of(cluster))
+        .take(MAX_TOLD)
+    {
+        let fate = match (list, row.phase) {
+            (List::Abort, Phase::PreAction) => "its pre-action is removed, and the update is not requested",
+            (List::Abort, Phase::Initialized) => {
+                "the request is withdrawn, unless the cluster accepts it before it hears of that; then the update goes on"
+            }
+            (List::Abort, Phase::Failed) => {
+                "if it can still accept the update, the request is withdrawn, and its failure does not count any more"
+            }
+            (_, Phase::Failed | Phase::PreActionDegraded) => "its failure does not count any more",
+            (_, phase) if phase.is_queued() => "it does not start",
+            _ => "what is under way ends first, and its failure does not count",
+        };
+        let _ = writeln!(text, "{} is {}: {fate}.", row.cluster, row.phase);
+    }
+    let more = clusters.len().saturating_sub(MAX_TOLD);
+    if more > 0 {
+        let _ = writeln!(text, "{more} more.");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

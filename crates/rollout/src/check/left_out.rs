@@ -1,0 +1,49 @@
+//! Rules about clusters that the spec leaves out (`docs/design/rules.md#skipped-clusters`,
+//! `docs/design/rules.md#aborted-clusters`).
+
+use super::asked::{counts_not, may_be_left_out};
+use super::operations::is_start;
+use super::{Case, Checker, ViolationKind};
+use crate::model::{Cluster, Phase, Selection, Step, StepStatus, StepWork, Withdrawal};
+
+impl Checker<'_> {
+    /// A cluster that is left out does not start, and one that says so is.
+    pub(super) fn check_left_out(&mut self, case: &Case<'_>) {
+        let Some(state) = case.state else { return };
+        let cluster = case.cluster;
+        let before = cluster.record.as_deref();
+        let phase = state.record.phase;
+        let is_new = phase.is_left_out() && before.is_none_or(|before| before.phase != phase);
+        let is_founded = before.map_or(counts_not(cluster), |before| {
+            may_be_left_out(cluster, before, &state.record)
+        });
+        let is_named = cluster.is_aborted() == (phase == Phase::Aborted);
+        let starts = case.operations.iter().any(|operation| is_start(operation, state));
+        // Nothing of it is under way, nor may be.
+        let is_untouched = cluster.works.iter().all(|work| *work == StepWork::Absent)
+            && !(cluster.busy.is_some() || cluster.is_in_doubt() || cluster.slot_in_doubt);
+        let is_out = counts_not(cluster) && cluster.selection == Selection::In;
+        if is_new && !(is_founded && is_named) {
+            let text = format!("{before:?} became {phase}");
+            self.report(ViolationKind::LeftOut, Some(cluster), text);
+        }
+        if starts && is_out && is_untouched && before.is_none_or(|before| before.phase.is_queued()) {
+            self.report(ViolationKind::LeftOut, Some(cluster), "the cluster starts");
+        }
+    }
+
+    /// Only a request that an aborted cluster has not accepted is withdrawn.
+    pub(super) fn check_withdrawal(&mut self, cluster: &Cluster) {
+        let is_open = match &cluster.works[Step::Platform.index()] {
+            StepWork::Ours(work) => {
+                let is_accepted = matches!(work.status, StepStatus::Running | StepStatus::Succeeded);
+                !(work.terminating || work.vanished || is_accepted) && work.withdrawal == Withdrawal::None
+            }
+            _ => false,
+        };
+        if !(cluster.is_aborted() && is_open) {
+            let text = format!("withdrawn: {:?}", cluster.works[Step::Platform.index()]);
+            self.report(ViolationKind::UpdateUnfounded, Some(cluster), text);
+        }
+    }
+}

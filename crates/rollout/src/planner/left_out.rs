@@ -1,0 +1,184 @@
+//! Clusters that the spec leaves out: skipped ones (`docs/design/rules.md#skipped-clusters`) and aborted ones
+//! (`docs/design/rules.md#aborted-clusters`).
+
+use crate::model::{
+    DeleteReason, LeftOut, Phase, Reason, Selection, Step, StepStatus, StepWork, Withdrawal, Work,
+};
+use crate::planner::attempts::{self, is_frozen, is_under_way};
+use crate::planner::cluster::{ClusterEvaluator, NextStep};
+
+/// True when the cluster has begun the update that a platform work requests.
+fn is_accepted(work: &Work) -> bool {
+    matches!(work.status, StepStatus::Running | StepStatus::Succeeded)
+}
+
+impl ClusterEvaluator<'_> {
+    /// True when the cluster is left out now: nothing of its upgrade is under way or may be. What is under way ends first, or is
+    /// withdrawn. A failure must be written, so that whoever leads next does not find its step running.
+    pub(crate) fn is_left_out(&self) -> bool {
+        let (cluster, record) = (self.cluster, &*self.out.record);
+        let is_told = || {
+            let written = cluster.written.as_deref();
+            written.is_some_and(|written| written.phase == record.phase && written.is_same_run(record))
+        };
+        let platform = cluster.step_work(Step::Platform).ours();
+        // A cluster that has accepted the update and failed goes on with it.
+        let is_withdrawn =
+            || !cluster.is_aborted() || platform.is_none_or(|work| work.withdrawal == Withdrawal::Confirmed);
+        let is_idle = match record.phase {
+            // It may have begun and wait for its next step.
+            Phase::Pending | Phase::Blocked => !is_under_way(cluster, record),
+            Phase::Skipped | Phase::Aborted => true,
+            Phase::Failed | Phase::PreActionDegraded => is_told() && is_withdrawn(),
+            _ => false,
+        };
+        let is_writing = cluster.busy.is_some() || cluster.is_in_doubt() || cluster.slot_in_doubt;
+        let is_certain = record.phase.is_left_out() || !(is_writing || is_frozen(cluster, record));
+        cluster.left_out.is_some() && cluster.selection == Selection::In && is_idle && is_certain
+    }
+
+    /// The row says why, and how the cluster had failed if it had.
+    pub(crate) fn leave_out(&mut self) {
+        let Some(LeftOut { reason, aborts }) = &self.cluster.left_out else {
+            return;
+        };
+        let (phase, why) = if *aborts {
+            (Phase::Aborted, Reason::Aborted)
+        } else {
+            (Phase::Skipped, Reason::Skipped)
+        };
+        let record = &self.out.record;
+        let is_told = record.phase.is_left_out() && record.message.starts_with(&**reason);
+        let message = if is_told {
+            record.message.to_string()
+        } else if matches!(record.phase, Phase::Failed | Phase::PreActionDegraded) {
+            format!(
+                "{reason} (it had failed: {}: {})",
+                record.reason_text(),
+                record.message
+            )
+        } else {
+            reason.to_string()
+        };
+        self.phase(phase, why, &message);
+        self.clean_up_aborted();
+    }
+
+    /// Deletes what is left of a cluster that is aborted, once its row says so.
+    fn clean_up_aborted(&mut self) {
+        let (cluster, record) = (self.cluster, &*self.out.record);
+        let written = cluster.written.as_deref();
+        if !written.is_some_and(|written| written.phase == record.phase && written.is_same_run(record)) {
+            return;
+        }
+        for step in [Step::PreAction, Step::Platform] {
+            let is_over = |work: &Work| match step {
+                Step::PreAction => record.phase == Phase::Aborted,
+                _ => work.withdrawal == Withdrawal::Confirmed,
+            };
+            let work = cluster.step_work(step).ours();
+            if work.is_some_and(is_over) && !cluster.may_come_back(step) {
+                self.out.cleanups.push((step, DeleteReason::Aborted));
+            }
+        }
+    }
+
+    /// Withdraws what an aborted cluster was asked for and has not accepted, or asks again for what was withdrawn. True while nothing
+    /// else is done for the cluster.
+    pub(crate) fn withdraws(&mut self) -> bool {
+        let cluster = self.cluster;
+        if cluster.unread_work().is_some() || cluster.unreadable_work().is_some() {
+            return false;
+        }
+        let phase = self.out.record.phase;
+        if !cluster.is_aborted() {
+            return phase == Phase::Initialized && self.asks_again();
+        }
+        match phase {
+            Phase::PreAction => self.ends_pre_action(),
+            Phase::Pending | Phase::Blocked | Phase::Skipped | Phase::Aborted if cluster.is_in_doubt() => {
+                self.wait_for_answer();
+                true
+            }
+            Phase::Pending
+            | Phase::Blocked
+            | Phase::PreActionDegraded
+            | Phase::Initialized
+            | Phase::Failed
+            | Phase::Skipped
+            | Phase::Aborted => self.withdraws_request(),
+            Phase::Partial
+            | Phase::Workers
+            | Phase::Operators
+            | Phase::Soaking
+            | Phase::Complete
+            | Phase::PostAction => false,
+        }
+    }
+
+    fn withdraws_request(&mut self) -> bool {
+        let is_in_flight = self.out.record.phase == Phase::Initialized;
+        // If somebody has deleted the work, it is created again first: the cluster is still asked for the update.
+        let Some(work) = self.cluster.step_work(Step::Platform).ours() else {
+            return false;
+        };
+        if is_accepted(work) {
+            return false;
+        }
+        if work.withdrawal == Withdrawal::Confirmed {
+            if is_in_flight {
+                self.leave_out();
+            }
+            return is_in_flight;
+        }
+        if is_in_flight && self.expired(self.clock(work, Step::Platform), Step::Platform) {
+            return false;
+        }
+        self.out.withdraws = work.withdrawal == Withdrawal::None;
+        if self.out.record.phase != Phase::Failed {
+            self.wake_at_deadline();
+            let text = if self.out.withdraws {
+                "The request of the update is being withdrawn"
+            } else {
+                "The request of the update is withdrawn. The cluster has not confirmed yet that it is not updating"
+            };
+            self.wait(Reason::Aborting, text);
+        }
+        true
+    }
+
+    fn ends_pre_action(&mut self) -> bool {
+        let cluster = self.cluster;
+        // The request of the update may be on its way.
+        if cluster.awaits_start() {
+            self.wait_for_answer();
+            return true;
+        }
+        match cluster.step_work(Step::PreAction) {
+            StepWork::Ours(work) if !work.terminating && !work.vanished => {
+                self.out.cleanups.push((Step::PreAction, DeleteReason::Aborted));
+                self.wake_at_deadline();
+                self.wait(Reason::Aborting, "The pre-action is being removed");
+            }
+            _ => self.leave_out(),
+        }
+        true
+    }
+
+    /// Requests the update again, if the cluster is not aborted any more.
+    fn asks_again(&mut self) -> bool {
+        let record = &self.out.record;
+        let work = attempts::work_of_attempt(self.cluster, record, self.policy, Step::Platform);
+        let Some(work) = work.filter(|work| work.withdrawal != Withdrawal::None && !is_accepted(work)) else {
+            return false;
+        };
+        let clock = self.clock(work, Step::Platform);
+        if !self.serves_policy() || self.expired(clock, Step::Platform) {
+            return false;
+        }
+        self.wake_at_deadline();
+        self.wait(Reason::Running, "The update is requested again");
+        self.out.next = NextStep::Advance(Step::Platform, clock);
+        true
+    }
+}

@@ -1,0 +1,256 @@
+//! Clusters that the spec aborts (`docs/design/rules.md#aborted-clusters`).
+
+use std::sync::Arc;
+
+use super::violations::refused;
+use super::{planned, record_of, stand, writes};
+use crate::check::ViolationKind as Kind;
+use crate::model::{
+    DeleteReason, LeftOut, Operation, Outcome, Phase, Reason, Stage, Step, StepStatus, StepWork, Withdrawal,
+};
+use crate::testing::{
+    FleetBuilder, RecordBuilder, Scenario, Script, WorkBuilder, fleet, policy, record, work,
+};
+
+const NOTHING: [&str; 0] = [];
+const ABORTED: (Phase, Reason) = (Phase::Aborted, Reason::Aborted);
+const ABORTING: Reason = Reason::Aborting;
+
+/// How a property leaves a cluster out.
+pub(super) fn left_out(aborts: bool) -> LeftOut {
+    LeftOut {
+        reason: Arc::from("Wrong site"),
+        aborts,
+    }
+}
+
+fn initialized() -> RecordBuilder {
+    record(Phase::Initialized).stage(Stage::Platform, 0)
+}
+
+fn asked(work: WorkBuilder) -> FleetBuilder {
+    fleet()
+        .cluster("a")
+        .work(Step::Platform, work)
+        .record(initialized())
+}
+
+#[test]
+fn a_cluster_that_has_not_started_does_not_start() {
+    let a = || fleet().cluster("a").aborted("wrong site").cluster("b");
+    let plan = planned(0, policy(), a());
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+    assert_eq!(stand(&plan, "a"), ABORTED);
+    assert_eq!(&*record_of(&plan, "a").message, "wrong site");
+    assert_eq!((plan.summary.aborted, plan.summary.clusters.pending), (1, 2));
+    refused(Kind::LeftOut, 0, policy(), a(), |plan| {
+        plan.clusters[0].record = Arc::new(record(Phase::Skipped).reason(Reason::Skipped).into());
+    });
+}
+
+#[test]
+fn a_request_that_is_not_accepted_is_withdrawn_and_the_slot_is_free_once_the_cluster_confirms_that() {
+    let plan_of = |work: WorkBuilder| {
+        let fleet = asked(work).aborted("wrong site").cluster("b");
+        planned(10, policy().max_concurrency(1), fleet)
+    };
+    for open in [work(0), work(0).status(StepStatus::OtherVersion)] {
+        let plan = plan_of(open);
+        assert_eq!(writes(&plan), ["withdraw a/Platform"]);
+        assert_eq!(stand(&plan, "a"), (Phase::Initialized, ABORTING));
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+    }
+    let sent = || {
+        work(0)
+            .status(StepStatus::OtherVersion)
+            .withdrawn(Withdrawal::Sent)
+    };
+    let plan = plan_of(sent());
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "a"), (Phase::Initialized, ABORTING));
+    let confirmed = || sent().withdrawn(Withdrawal::Confirmed);
+    let plan = plan_of(confirmed());
+    assert_eq!(stand(&plan, "a"), ABORTED);
+    assert!(plan.clusters[0].urgent);
+    assert_eq!(writes(&plan), NOTHING, "the row comes first");
+    let told = asked(confirmed())
+        .record(record_of(&plan, "a").clone())
+        .aborted("wrong site");
+    let plan = planned(11, policy().max_concurrency(1), told.clone().cluster("b"));
+    assert_eq!(writes(&plan), ["delete a/Platform Aborted", "create b/Platform"]);
+    assert_eq!(stand(&plan, "a"), ABORTED);
+    refused(Kind::PlatformDeleted, 10, policy(), asked(confirmed()), |plan| {
+        plan.operations.push(Operation::Delete {
+            cluster: "a".into(),
+            step: Step::Platform,
+            why: DeleteReason::Aborted,
+        });
+    });
+}
+
+#[test]
+fn an_update_that_the_cluster_has_accepted_goes_on() {
+    for work in [
+        work(0).running(),
+        work(0).running().withdrawn(Withdrawal::Sent),
+        work(0).succeeded().withdrawn(Withdrawal::Sent),
+    ] {
+        let plan = planned(10, policy().operators(), asked(work).aborted("wrong site"));
+        assert!(matches!(stand(&plan, "a").0, Phase::Partial | Phase::Operators));
+        assert!(!writes(&plan).iter().any(|write| write.contains("withdraw")));
+    }
+    let withdraw = |plan: &mut crate::Plan| {
+        plan.operations.push(Operation::Withdraw { cluster: "a".into() });
+    };
+    let running = || asked(work(0).running());
+    refused(
+        Kind::UpdateUnfounded,
+        10,
+        policy(),
+        running().aborted("x"),
+        withdraw,
+    );
+    refused(Kind::UpdateUnfounded, 10, policy(), asked(work(0)), withdraw);
+}
+
+#[test]
+fn a_pre_action_ends_and_the_update_is_never_requested() {
+    let asked = || policy().pre_action().max_concurrency(1);
+    let acting = |work: WorkBuilder| {
+        let acting = record(Phase::PreAction).stage(Stage::PreAction, 0);
+        let a = fleet().cluster("a").work(Step::PreAction, work).record(acting);
+        a.aborted("wrong site")
+    };
+    for open in [work(0).running(), work(0).succeeded()] {
+        let plan = planned(10, asked(), acting(open).cluster("b"));
+        assert_eq!(writes(&plan), ["delete a/PreAction Aborted"]);
+        assert_eq!(stand(&plan, "a"), (Phase::PreAction, ABORTING));
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+    }
+    let plan = planned(10, asked(), acting(work(0).running().terminating()).cluster("b"));
+    assert_eq!(stand(&plan, "a"), ABORTED);
+    let doubtful = acting(work(0).succeeded()).unsettled(Step::Platform);
+    let plan = planned(10, asked(), doubtful);
+    assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
+    assert_eq!(writes(&plan), ["read a/Platform"]);
+}
+
+#[test]
+fn the_request_that_a_failed_cluster_may_still_accept_is_withdrawn() {
+    let failed = || {
+        record(Phase::Failed)
+            .reason(Reason::ClusterUpgradeTimeout)
+            .done(Stage::Platform, 0, Outcome::Failed)
+    };
+    let a = |work: WorkBuilder| {
+        let a = fleet().cluster("a").work(Step::Platform, work).record(failed());
+        a.aborted("wrong site")
+    };
+    let plan = planned(10, policy(), a(work(0)));
+    assert_eq!(writes(&plan), ["withdraw a/Platform"]);
+    assert_eq!(stand(&plan, "a").0, Phase::Failed);
+    let confirmed = work(0)
+        .status(StepStatus::OtherVersion)
+        .withdrawn(Withdrawal::Confirmed);
+    let plan = planned(10, policy(), a(confirmed));
+    assert_eq!(stand(&plan, "a"), ABORTED);
+    assert!(record_of(&plan, "a").message.contains("it had failed"));
+    let plan = planned(10, policy(), a(work(0).running()));
+    assert_eq!(stand(&plan, "a").0, Phase::Failed, "it goes on");
+}
+
+#[test]
+fn a_cluster_that_is_not_aborted_any_more_is_asked_again_and_one_that_was_is_queued() {
+    let sent = || {
+        work(0)
+            .status(StepStatus::OtherVersion)
+            .withdrawn(Withdrawal::Sent)
+    };
+    let plan = planned(10, policy(), asked(sent()));
+    assert_eq!(writes(&plan), ["update a/Platform Restore"]);
+    assert_eq!(stand(&plan, "a").0, Phase::Initialized);
+    let aborted = record(Phase::Aborted)
+        .reason(Reason::Aborted)
+        .stage(Stage::Platform, 0);
+    let queued = planned(10, policy(), fleet().cluster("a").record(aborted.clone()));
+    assert_eq!(writes(&queued), ["create a/Platform"]);
+    let left = sent().withdrawn(Withdrawal::Confirmed);
+    let left = fleet().cluster("a").work(Step::Platform, left).record(aborted);
+    let plan = planned(10, policy(), left);
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "~", "a work is left of it");
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
+}
+
+/// Also where the edit that aborts it changes the target: it must not be asked for another version first.
+#[test]
+fn an_edit_reaches_an_aborted_cluster_only_when_its_request_is_withdrawn() {
+    let edited = || policy().edited("r2", &[Step::Platform]);
+    let plan = planned(10, edited(), asked(work(0)).aborted("why"));
+    assert_eq!(writes(&plan), ["withdraw a/Platform"]);
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    let confirmed = work(0)
+        .status(StepStatus::OtherVersion)
+        .withdrawn(Withdrawal::Confirmed);
+    let plan = planned(10, edited(), asked(confirmed).aborted("why"));
+    assert_eq!(stand(&plan, "a"), ABORTED);
+}
+
+#[test]
+fn whoever_leads_next_finds_an_aborted_cluster_aborted() {
+    let confirmed = || {
+        work(0)
+            .status(StepStatus::OtherVersion)
+            .withdrawn(Withdrawal::Confirmed)
+    };
+    let aborted = record(Phase::Aborted)
+        .reason(Reason::Aborted)
+        .stage(Stage::Platform, 0);
+    for left in [confirmed(), confirmed().withdrawn(Withdrawal::Sent)] {
+        let a = fleet().cluster("a").work(Step::Platform, left);
+        let a = a.record(aborted.clone()).aborted("why").cluster("b");
+        let plan = planned(10, policy().max_concurrency(1), a);
+        assert_eq!(stand(&plan, "a").0, Phase::Aborted);
+        assert!(writes(&plan).contains(&"create b/Platform".to_owned()));
+    }
+    // Before its row was written, only the work tells of it.
+    let a = fleet()
+        .cluster("a")
+        .work(Step::Platform, confirmed())
+        .aborted("why");
+    assert_eq!(stand(&planned(10, policy(), a), "a").0, Phase::Aborted);
+}
+
+#[test]
+fn an_aborted_cluster_gives_its_slot_to_the_next_one() {
+    let mut world = Scenario::new(policy().pre_action().max_concurrency(1).build(), 1);
+    world.add_cluster("a");
+    world.add_cluster("b");
+    world.script("a", Step::Platform, Script::silent().other_version(1));
+    world.run_until(20);
+    assert_eq!(world.phase(0, "a"), Some(Phase::Initialized));
+    world.leave_out(0, "a", Some(left_out(true)));
+    let until = world.seconds() + 120;
+    assert!(world.settle(until), "{}", world.log());
+    assert_eq!(world.phase(0, "a"), Some(Phase::Aborted), "{}", world.log());
+    assert_eq!(world.phase(0, "b"), Some(Phase::Complete));
+    assert_eq!(world.faults(), Vec::<String>::new());
+    world.script("a", Step::Platform, Script::succeeds(2, 5));
+    world.leave_out(0, "a", None);
+    let until = world.seconds() + 120;
+    assert!(world.settle(until), "{}", world.log());
+    assert_eq!(world.phase(0, "a"), Some(Phase::Complete), "{}", world.log());
+    assert_eq!(world.faults(), Vec::<String>::new());
+}
+
+/// It may be accepted before it is known that the work is withdrawn.
+#[test]
+fn nothing_is_withdrawn_from_works_of_others() {
+    let foreign = StepWork::Rival { terminating: false };
+    let a = fleet()
+        .cluster("a")
+        .step_work(Step::Platform, foreign)
+        .aborted("why");
+    let plan = planned(10, policy(), a);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "a"), ABORTED);
+}
