@@ -122,7 +122,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PreflightUnsupported,
-        "If the work agent of the cluster is of OCM v0.14 or newer, say so by label cluster.open-cluster-management.io/work-agent-version of the ManagedCluster. Otherwise update the agent, or set spec.preflight.mode to Report to start clusters that cannot be asked. A cluster that tells nothing of worker pools needs spec.upgradeStrategy.workerPools: Ignore.",
+        "If the work agent of the cluster is of OCM v0.14 or newer, say so by label cluster.open-cluster-management.io/work-agent-version of the ManagedCluster. If the message says that the agent evaluates no rules, or cannot tell all, update it to OCM 1.0 or newer (MCE 2.10). Otherwise update the agent, name FailedToCompletePrecheck in spec.preflight.ignore, or set spec.preflight.mode to Report to start clusters that cannot be asked. A cluster that tells nothing of worker pools needs spec.upgradeStrategy.workerPools: Ignore.",
     ),
     (
         Reason::PreflightForbidden,
@@ -245,7 +245,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::NotUpgradeable,
-        "Fix what the message names on the cluster (Upgradeable=False): often an operator must be updated first, or an API removal must be acknowledged. The update then continues automatically.",
+        "Fix what the message names on the cluster (Upgradeable=False): often an operator must be updated first, or an API removal must be acknowledged on the cluster. The update then continues automatically.",
     ),
     (
         Reason::Failing,

@@ -82,6 +82,8 @@ faults! {
     Retarget = "retarget";
     /// Failed clusters are retried.
     Retry = "retry";
+    /// A cluster is skipped or aborted, and taken up again later.
+    LeaveOut = "leave-out";
     /// The spec is invalid for a while.
     Misspell = "misspell";
     /// The upgrade is deleted, and created anew later.
@@ -217,6 +219,7 @@ impl Fault {
             | Self::Resize
             | Self::Retarget
             | Self::Retry
+            | Self::LeaveOut
             | Self::Misspell
             | Self::Remove
             | Self::DeleteWork

@@ -18,6 +18,8 @@ pub enum Mutation {
     BlindToCanaries,
     /// It does not see that the upgrade is paused.
     BlindToPause,
+    /// It does not see which clusters are skipped or aborted.
+    BlindToLeftOut,
     /// It does not see `maxFailures`.
     BlindToFailures,
     /// It takes the time limit of a cluster for shorter than it is.
@@ -232,10 +234,11 @@ fn loop_over_fleet() -> Vec<Extra> {
 
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
+        Self::BlindToLeftOut,
         Self::BlindToFailures,
         Self::BlindToTime,
         Self::BlindToVersion,
@@ -295,6 +298,10 @@ impl Mutation {
             }
             Self::BlindToCanaries => Some(("\"canaryClusters\"", "\"strangeClusters\"")),
             Self::BlindToPause => Some(("\"paused\":true", "\"paused\":false")),
+            Self::BlindToLeftOut => Some((
+                "\"acknowledgeCanary\":true,\"cluster\":\"c",
+                "\"acknowledgeCanary\":true,\"cluster\":\"x",
+            )),
             Self::BlindToFailures => Some(("\"maxFailures\":0", "\"maxFailures\":9")),
             Self::BlindToTime => Some((
                 "\"clusterUpgradeTimeout\":\"240s\"",

@@ -77,6 +77,12 @@ fn cases_of_starts() -> Vec<Case> {
             vec![at(Fault::Pause, "spring", 10)],
         ),
         (
+            M::BlindToLeftOut,
+            Rule::LeftOut,
+            with(|options| options.chaos_seconds = 120),
+            vec![at(Fault::LeaveOut, "spring", 10)],
+        ),
+        (
             M::BlindToFailures,
             Rule::Budget,
             with(|options| {

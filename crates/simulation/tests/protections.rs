@@ -194,6 +194,7 @@ fn cases_of_people() -> Vec<Case> {
             options.chaos_seconds = 300;
         }),
         old(F::Pause, Mutation::BlindToPause, Rule::Paused, |_| {}),
+        old(F::LeaveOut, Mutation::BlindToLeftOut, Rule::LeftOut, |_| {}),
         old(
             F::Resize,
             Mutation::BlindToConcurrency,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use api::message::count;
-use api::report::ReportRow;
+use api::report::{Phase, ReportRow};
 use observe::preflight::nearest;
 
 use crate::args::{Common, ConsentArgs, UnknownFields};
@@ -12,7 +12,7 @@ use crate::edit;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
-use crate::lint::{Linter, Report, output};
+use crate::lint::{Finding, Linter, Report, output};
 use crate::preflight::{Answers, Consent, ShownText, answers, names, reported, reported_by_rows, shortened};
 use crate::render::objects::{self, machine, to_yaml};
 use crate::screen::Screen;
@@ -46,6 +46,7 @@ pub(super) async fn run(
     let answers = probes(&hub, &upgrade, screen).await?.unwrap_or_default();
     let rows = hub.rows(&upgrade).await.map(|rows| rows.rows).unwrap_or_default();
     screen.note(&about(consent, name, &answers, &rows));
+    screen.note(&unreached(consent, &upgrade, &rows));
     let (list, edit) = edited(&upgrade, consent, name, reason);
     let shown = manifest(&upgrade, consent, &list);
     check(&upgrade, consent, &list, screen)?;
@@ -79,6 +80,29 @@ fn told(upgrade: &Upgrade, consent: Consent, name: &str, done: &str) -> String {
         "{TYPE_AND_GROUP}/{} {} {name} {done}\n",
         upgrade.name,
         consent.noun()
+    )
+}
+
+/// The clusters that were asked for the update before, which the edit does not reach. Empty if there are none.
+fn unreached(consent: Consent, upgrade: &Upgrade, rows: &[ReportRow]) -> String {
+    let mut asked = rows.iter().filter(|row| row.phase == Phase::Initialized);
+    let clusters = asked.clone().count();
+    let Some(first) = asked.next() else {
+        return String::new();
+    };
+    let how = match consent {
+        Consent::Risk => "",
+        Consent::Gate => {
+            "acknowledge the gate there (ConfigMap admin-acks of namespace openshift-config), or "
+        }
+    };
+    format!(
+        "Note: {} {} asked for the update before (such as {}), which this edit does not reach: {how}let it be asked anew (kubectl mcu abort {} CLUSTER -n {}, then unskip).\n",
+        count(clusters, "cluster"),
+        if clusters == 1 { "was" } else { "were" },
+        first.cluster,
+        upgrade.name,
+        upgrade.namespace
     )
 }
 
@@ -184,10 +208,19 @@ fn check(
     let mut report = Report::default();
     let linter = Linter::new(UnknownFields::Ignore, Some(upgrade.namespace.clone()));
     linter.lint(&upgrade.name, &to_yaml(&object), &mut report);
-    if report.is_good() {
+    let is_good = report.is_good();
+    if is_good {
+        // Only what is edited is of interest.
+        let fields = [".acceptRisks", ".adminAcks"];
+        let is_edited = |finding: &Finding| fields.iter().any(|field| finding.field.contains(field));
+        report.findings.retain(is_edited);
+    }
+    if !report.findings.is_empty() {
+        screen.note(&output::text(&report));
+    }
+    if is_good {
         return Ok(());
     }
-    screen.note(&output::text(&report));
     Err(Failure::Other("nothing was changed".to_owned()))
 }
 

@@ -1,6 +1,6 @@
 //! Which clusters a retry is for, and which the spec leaves out.
 
-use crate::model::{Cluster, PendingRetry, Phase, Record, Step, StepStatus, StepWork, Withdrawal};
+use crate::model::{Cluster, PendingRetry, Phase, Reason, Record, Step, StepStatus, StepWork, Withdrawal};
 
 /// True when a retry is for a cluster that failed: by its name, by why it failed, and as no later retry has reached it.
 pub(super) fn is_asked_for(retry: &PendingRetry, cluster: &Cluster, before: &Record) -> bool {
@@ -31,7 +31,7 @@ fn is_withdrawn(cluster: &Cluster, before: &Record) -> bool {
         StepWork::Ours(work) if step == Step::Platform => {
             work.withdrawal == Withdrawal::Confirmed && work.status == StepStatus::OtherVersion
         }
-        StepWork::Ours(work) => work.terminating || work.vanished,
+        StepWork::Ours(work) => work.vanished,
         StepWork::Unconfirmed | StepWork::Unreadable { .. } => false,
         _ => true,
     };
@@ -46,5 +46,8 @@ fn is_withdrawn(cluster: &Cluster, before: &Record) -> bool {
 
 /// True when a new attempt may follow because the cluster is not left out any more.
 pub(super) fn is_taken_up(cluster: &Cluster, before: &Record, record: &Record) -> bool {
-    before.phase.is_left_out() && !counts_not(cluster) && before.attempt.revision == record.attempt.revision
+    let has_ended =
+        before.phase == Phase::PreAction && before.reason == Reason::Aborting && !cluster.is_aborted();
+    let is_taken_up = has_ended || (before.phase.is_left_out() && !counts_not(cluster));
+    is_taken_up && before.attempt.revision == record.attempt.revision
 }

@@ -221,7 +221,11 @@ pub(crate) fn requeue(
         }
         return revise(cluster, record, policy, selected, now);
     }
-    if record.phase.is_left_out() && cluster.left_out.is_none() && selected {
+    // Its pre-action may be gone, and none is created twice in an attempt.
+    let has_ended = record.phase == Phase::PreAction
+        && record.reason == Reason::Aborting
+        && !(cluster.is_aborted() || cluster.awaits_start());
+    if has_ended || (record.phase.is_left_out() && cluster.left_out.is_none() && selected) {
         return Arc::new(taken_up(cluster, Arc::unwrap_or_clone(record), policy, now));
     }
     let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
@@ -469,11 +473,13 @@ pub(crate) fn queued_again(
     on_new_revision(cluster, record, policy)
 }
 
-/// Queues a cluster that is not left out any more. Where works of it are left, they are leftovers of another attempt.
+/// Queues a cluster that is not left out any more: in another attempt if it had begun anything, so that nothing is done twice in one
+/// attempt, and works that are left are leftovers.
 fn taken_up(cluster: &Cluster, record: Record, policy: &Policy, now: DateTime<Utc>) -> Record {
+    let has_begun = record.stages.iter().any(Option::is_some);
     let record = queued_keeping(record, now, |_| true);
     let mut steps = Step::ALL.into_iter();
-    if steps.any(|step| cluster.step_work(step).is_kept()) {
+    if has_begun || steps.any(|step| cluster.step_work(step).is_kept()) {
         on_new_revision(cluster, record, policy)
     } else {
         record

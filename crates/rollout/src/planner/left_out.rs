@@ -155,8 +155,15 @@ impl ClusterEvaluator<'_> {
             return true;
         }
         match cluster.step_work(Step::PreAction) {
-            StepWork::Ours(work) if !work.terminating && !work.vanished => {
-                self.out.cleanups.push((Step::PreAction, DeleteReason::Aborted));
+            StepWork::Ours(work) if !work.vanished => {
+                if self.expired(self.clock(work, Step::PreAction), Step::PreAction) {
+                    let text = "The pre-action was not removed in time";
+                    self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, text);
+                    return true;
+                }
+                if !work.terminating {
+                    self.out.cleanups.push((Step::PreAction, DeleteReason::Aborted));
+                }
                 self.wake_at_deadline();
                 self.wait(Reason::Aborting, "The pre-action is being removed");
             }

@@ -127,8 +127,26 @@ fn a_pre_action_ends_and_the_update_is_never_requested() {
         assert_eq!(stand(&plan, "a"), (Phase::PreAction, ABORTING));
         assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
     }
-    let plan = planned(10, asked(), acting(work(0).running().terminating()).cluster("b"));
+    let ending = || acting(work(0).running().terminating());
+    let plan = planned(10, asked(), ending().cluster("b"));
+    assert_eq!(
+        stand(&plan, "a"),
+        (Phase::PreAction, ABORTING),
+        "it may still run"
+    );
+    let late = ending().read(Step::PreAction, 10_801).cluster("b");
+    let plan = planned(10_801, asked(), late);
+    assert_eq!(stand(&plan, "a").0, Phase::PreActionDegraded);
+    let acting_record = || {
+        record(Phase::PreAction)
+            .reason(ABORTING)
+            .stage(Stage::PreAction, 0)
+    };
+    let gone = fleet().cluster("a").record(acting_record());
+    let plan = planned(10, asked(), gone.clone().aborted("wrong site"));
     assert_eq!(stand(&plan, "a"), ABORTED);
+    let plan = planned(10, asked(), gone);
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "~", "it is taken up again");
     let doubtful = acting(work(0).succeeded()).unsettled(Step::Platform);
     let plan = planned(10, asked(), doubtful);
     assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
@@ -173,7 +191,12 @@ fn a_cluster_that_is_not_aborted_any_more_is_asked_again_and_one_that_was_is_que
         .reason(Reason::Aborted)
         .stage(Stage::Platform, 0);
     let queued = planned(10, policy(), fleet().cluster("a").record(aborted.clone()));
-    assert_eq!(writes(&queued), ["create a/Platform"]);
+    assert_eq!(stand(&queued, "a").0, Phase::Pending);
+    assert_eq!(
+        &*record_of(&queued, "a").attempt.retry,
+        "~",
+        "nothing is done twice in one attempt"
+    );
     let left = sent().withdrawn(Withdrawal::Confirmed);
     let left = fleet().cluster("a").work(Step::Platform, left).record(aborted);
     let plan = planned(10, policy(), left);

@@ -38,7 +38,10 @@ pub(super) struct Generation {
     pub is_shut: bool,
     pub is_invalid: bool,
     pub max_failures: Option<usize>,
+    /// Those that are not left out.
     pub canaries: BTreeSet<String>,
+    /// Clusters that are skipped or aborted.
+    pub left_out: BTreeSet<String>,
     pub version: String,
     pub soak: Duration,
     pub limits: Limits,

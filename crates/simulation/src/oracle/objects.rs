@@ -43,6 +43,9 @@ fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
         .collect()
 }
 
+/// Where a spec names its canaries.
+const CANARIES: &str = "/upgradeStrategy/canaryClusters/clusterSelector";
+
 impl Generation {
     fn of(value: &Value) -> Self {
         let spec = value.get("spec").unwrap_or(&Value::Null);
@@ -52,6 +55,12 @@ impl Generation {
                 .and_then(|n| usize::try_from(n).ok())
         };
         let flag = |pointer: &str| spec.at(pointer).and_then(Value::as_bool).unwrap_or_default();
+        let lists = ["/upgradeStrategy/skip", "/upgradeStrategy/abort"];
+        let lists = lists.iter().filter_map(|list| spec.at(list)?.as_array());
+        let left_out: BTreeSet<String> = lists
+            .flatten()
+            .map(|one| text(one, "/cluster").to_owned())
+            .collect();
         Self {
             number: value
                 .at("/metadata/generation")
@@ -63,7 +72,8 @@ impl Generation {
             is_shut: flag("/paused") || is_invalid(spec),
             is_invalid: is_invalid(spec),
             max_failures: number("/upgradeStrategy/maxFailures"),
-            canaries: names_in(spec.at("/upgradeStrategy/canaryClusters/clusterSelector")),
+            canaries: &names_in(spec.at(CANARIES)) - &left_out,
+            left_out,
             version: text(spec, "/clusterVersion/version").to_owned(),
             soak: duration(text(spec, "/upgradeStrategy/minSuccessTime")),
             limits: Limits::of(spec),
@@ -134,7 +144,8 @@ impl Facts {
             .is_none_or(|last| last.number != spec.number)
         {
             let selector = value.at("/spec/clusterSelector");
-            upgrade.selectors.push(&names_in(selector) | &spec.canaries);
+            let canaries = value.at("/spec").and_then(|spec| spec.at(CANARIES));
+            upgrade.selectors.push(&names_in(selector) | &names_in(canaries));
             let placement = text(&value, "/spec/placement/0/name");
             let namespace = object.namespace();
             upgrade.placement = if placement.is_empty() {

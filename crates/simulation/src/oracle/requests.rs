@@ -89,6 +89,13 @@ fn is_list(path: &str) -> bool {
     parts.len() == 1
 }
 
+/// The UID that a change names: in the object, or in the list of a JSON patch.
+fn uid_of_patch(body: &Value) -> &str {
+    let mut operations = body.as_array().into_iter().flatten();
+    let named = operations.find(|operation| text(operation, "/path") == "/metadata/uid");
+    named.map_or_else(|| text(body, "/metadata/uid"), |named| text(named, "/value"))
+}
+
 impl Facts {
     pub(super) fn request(&mut self, sender: &Sender, sent: &Sent<'_>) {
         if sent.is_further_page {
@@ -126,7 +133,7 @@ impl Facts {
             let body: Value = serde_json::from_slice(sent.body).unwrap_or_default();
             let named = match sent.verb {
                 "DELETE" => text(&body, "/preconditions/uid"),
-                _ => text(&body, "/metadata/uid"),
+                _ => uid_of_patch(&body),
             };
             let meets = sent.met == Some(named) && !named.is_empty();
             self.check(Rule::Target, meets, || {

@@ -149,7 +149,7 @@ impl Upgrade {
     fn note_row(&mut self, name: &str, row: &Row, sent: Option<Duration>, goes_on: bool, now: Duration) {
         // What a row says of an end releases no slot: only agents know of it.
         let is_released = match row.phase.as_str() {
-            "Failed" | "PreActionDegraded" => true,
+            "Failed" | "PreActionDegraded" | "Skipped" | "Aborted" => true,
             "Blocked" | "Pending" => !goes_on,
             "Complete" | "Soaking" | "PostAction" => self.has_ended(name, row, sent.unwrap_or(now)),
             _ => false,

@@ -41,6 +41,8 @@ rules! {
     RowFirst = "row-first";
     /// Nothing starts after the status has acknowledged a pause.
     Paused = "paused";
+    /// No cluster starts that the spec skips or aborts.
+    LeftOut = "left-out";
     /// Nothing starts after the rows show more failures than `maxFailures`.
     Budget = "budget";
     /// A cluster is in the hands of one upgrade at a time.

@@ -151,6 +151,20 @@ impl Upgrade {
     }
 }
 
+impl Upgrade {
+    /// Whether a spec that a start may go by leaves the cluster out.
+    fn may_leave_out(&self, cluster: &str, sent: Duration) -> bool {
+        let mut specs = self.in_force(sent);
+        specs.any(|spec| spec.left_out.contains(cluster))
+    }
+
+    /// Whether every spec that a start may go by leaves the cluster out.
+    fn leaves_out(&self, cluster: &str, sent: Duration) -> bool {
+        let mut specs = self.in_force(sent).peekable();
+        specs.peek().is_some() && specs.all(|spec| spec.left_out.contains(cluster))
+    }
+}
+
 impl Facts {
     /// A cluster begins its steps, or begins them anew.
     pub(super) fn start(&mut self, work: &Work) {
@@ -209,6 +223,7 @@ impl Facts {
             format!("{names} are under way at the same time, and maxConcurrency is {limit}")
         });
         self.judge_asked(work, goes_on || is_exempt);
+        self.judge_left_out(work, sent, goes_on || is_exempt);
         self.check(Rule::Exclusive, rival.is_none(), || {
             format!(
                 "{cluster} started while {} is at work on it",
@@ -231,6 +246,15 @@ impl Facts {
             });
         }
         self.note_under_way(work);
+    }
+
+    /// No cluster starts that every spec leaves out by which the start may go.
+    fn judge_left_out(&mut self, work: &Work, sent: Duration, may_start: bool) {
+        let upgrade = self.upgrades.get(&work.uid);
+        let is_left_out = upgrade.is_some_and(|upgrade| upgrade.leaves_out(&work.cluster, sent));
+        self.check(Rule::LeftOut, may_start || !is_left_out, || {
+            format!("{} started although it is left out", work.cluster)
+        });
     }
 
     /// Whether an upgrade lets clusters start, or this one has only just come back in the middle of its steps.
@@ -465,6 +489,7 @@ impl Facts {
                 && !record.is_edited
                 && row.revision == work.revision
                 && !row.is_canary
+                && !upgrade.may_leave_out(name, sent)
                 && !row.has_left
                 && !row.steps.iter().any(|step| step.name == "PostAction")
                 && told.since < sent

@@ -456,7 +456,7 @@ impl Facts {
             || self.went_back_before(sent, ON_ITS_WAY)
             || is_edited
             || upgrade.has_former_row(&work.cluster)
-            || matches!(phase.as_str(), "Complete" | "PostAction")
+            || matches!(phase.as_str(), "Complete" | "PostAction" | "Skipped" | "Aborted")
             || (phase == "Pending" && record.is_some_and(Record::begins_anew))
             || record.and_then(Record::row).is_some_and(failed_late);
         if work.step == Some(Step::Platform) {

@@ -69,6 +69,13 @@ impl People {
         if self.strikes(Fault::Retry, name, second) {
             self.retry(name).await?;
         }
+        if self.strikes(Fault::LeaveOut, name, second) {
+            let chosen = cluster(self.number("left-out", name, second, 0, self.options.clusters - 1));
+            let list = ["skip", "abort"][usize::from(self.number("list", name, second, 0, 1) == 1)];
+            self.leave_out(name, Some((list, &chosen))).await?;
+            let end = second + self.number("leave-out", name, second, 10, 120);
+            self.later(end, Undo::TakeUp(name));
+        }
         if self.strikes(Fault::Misspell, name, second) {
             self.spell(name, false).await?;
             let end = second + self.number("misspell", name, second, 10, 60);
@@ -105,6 +112,30 @@ impl People {
     pub(super) async fn pause(&self, name: &str, is_paused: bool) -> Result<()> {
         if self.upgrade(name).is_some() {
             let change = json!({"spec": {"paused": is_paused}});
+            self.admin.patch_if_there(&path(name), &change).await?;
+        }
+        Ok(())
+    }
+
+    /// True when an upgrade skips or aborts a cluster.
+    pub(super) fn has_left_out(&self, name: &str) -> bool {
+        let upgrade = self.upgrade(name);
+        let strategy = upgrade
+            .as_ref()
+            .and_then(|upgrade| upgrade.pointer("/spec/upgradeStrategy"));
+        let lists = ["skip", "abort"].map(|list| strategy.and_then(|strategy| strategy[list].as_array()));
+        lists.into_iter().flatten().any(|list| !list.is_empty())
+    }
+
+    /// Leaves one cluster out, by its name in one of the lists, or none any more.
+    pub(super) async fn leave_out(&self, name: &str, chosen: Option<(&str, &str)>) -> Result<()> {
+        if self.upgrade(name).is_some() {
+            let mut lists = json!({"skip": [], "abort": []});
+            if let Some((list, cluster)) = chosen {
+                lists[list] =
+                    json!([{"cluster": cluster, "reason": "Wrong site", "acknowledgeCanary": true}]);
+            }
+            let change = json!({"spec": {"upgradeStrategy": lists}});
             self.admin.patch_if_there(&path(name), &change).await?;
         }
         Ok(())

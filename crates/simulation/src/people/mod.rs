@@ -39,6 +39,7 @@ enum Undo {
     Bind,
     Calm(String),
     OmitHub(&'static str),
+    TakeUp(&'static str),
     Claim,
     LetGo(String),
     Offer(String),
@@ -141,6 +142,12 @@ impl People {
         for name in fleet(&self.options) {
             self.agents.set_faults(&name, spoke_sim::Faults::default());
         }
+        // A backup may have brought it back.
+        for name in self.upgrades() {
+            if self.has_left_out(name) {
+                self.leave_out(name, None).await?;
+            }
+        }
         for path in std::mem::take(&mut self.tampered) {
             // It may be gone already.
             let _ = self.admin.delete(&path).await;
@@ -206,6 +213,7 @@ impl People {
             Undo::Claim => self.claim().await?,
             Undo::LetGo(path) => self.let_go(&path).await?,
             Undo::OmitHub(name) => self.select_hub(name, false).await?,
+            Undo::TakeUp(name) => self.leave_out(name, None).await?,
             Undo::Calm(name) => {
                 self.agents.set_faults(&name, spoke_sim::Faults::default());
             }

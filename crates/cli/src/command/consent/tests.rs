@@ -66,3 +66,30 @@ fn the_text_of_one_cluster_does_not_hide_that_of_the_others() {
         "ack-4.19-a (4 clusters, such as edge-1):\n  APIs are removed.\nWarning: the texts differ. 3 of 4 clusters show this text.\n  edge-0 shows another one: Nothing to do.\n"
     );
 }
+
+#[test]
+fn clusters_that_were_asked_before_are_told() {
+    let upgrade = Upgrade::read(serde_json::json!({
+        "metadata": {"name": "spring", "namespace": "upgrades", "uid": "u1", "generation": 1},
+        "spec": {},
+    }));
+    let row = |cluster: &str, phase: &str| -> ReportRow {
+        serde_json::from_value(serde_json::json!({
+            "cluster": cluster, "phase": phase, "since": "2026-01-01T00:00:00Z", "revision": "r1",
+        }))
+        .unwrap()
+    };
+    let rows = [
+        row("c1", "Pending"),
+        row("c2", "Initialized"),
+        row("c3", "Initialized"),
+    ];
+    assert_eq!(unreached(Consent::Gate, &upgrade, &rows[..1]), "");
+    let told = unreached(Consent::Gate, &upgrade, &rows);
+    assert!(
+        told.starts_with("Note: 2 clusters were asked for the update before (such as c2)"),
+        "{told}"
+    );
+    assert!(told.contains("admin-acks") && told.contains("kubectl mcu abort spring CLUSTER -n upgrades"));
+    assert!(!unreached(Consent::Risk, &upgrade, &rows).contains("admin-acks"));
+}
