@@ -126,7 +126,10 @@ impl ClusterEvaluator<'_> {
             return false;
         }
         if work.withdrawal == Withdrawal::Confirmed {
-            if is_in_flight {
+            // An earlier creation of the work may still be carried out.
+            if is_in_flight && self.cluster.awaits_start() {
+                self.wait_for_answer();
+            } else if is_in_flight {
                 self.leave_out();
             }
             return is_in_flight;

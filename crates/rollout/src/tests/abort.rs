@@ -73,6 +73,13 @@ fn a_request_that_is_not_accepted_is_withdrawn_and_the_slot_is_free_once_the_clu
     assert_eq!(stand(&plan, "a"), ABORTED);
     assert!(plan.clusters[0].urgent);
     assert_eq!(writes(&plan), NOTHING, "the row comes first");
+    let doubtful = asked(confirmed()).late(Step::Platform).aborted("wrong site");
+    let doubtful = planned(10, policy(), doubtful);
+    assert_eq!(
+        stand(&doubtful, "a").0,
+        Phase::Initialized,
+        "a creation may come late"
+    );
     let told = asked(confirmed())
         .record(record_of(&plan, "a").clone())
         .aborted("wrong site");
