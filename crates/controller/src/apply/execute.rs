@@ -389,7 +389,7 @@ async fn update(
 }
 
 /// Takes the request out of a platform work and notes that. Everything else in the work stays, above all its target and the field
-/// manager of the request: fields are taken back only under the manager that has set them.
+/// manager of the request: fields are taken back only under the manager that has set them. (In paths a slash is written as ~1.)
 async fn withdraw(client: &Client, cluster: &str, (uid, version): (&str, u64)) -> Result<WriteResult, Error> {
     let key = ANNOTATION_WITHDRAWN.replace('/', "~1");
     let patch = json!([

@@ -17,10 +17,6 @@ impl ClusterEvaluator<'_> {
     /// withdrawn. A failure must be written, so that whoever leads next does not find its step running.
     pub(crate) fn is_left_out(&self) -> bool {
         let (cluster, record) = (self.cluster, &*self.out.record);
-        let is_told = || {
-            let written = cluster.written.as_deref();
-            written.is_some_and(|written| written.phase == record.phase && written.is_same_run(record))
-        };
         let platform = cluster.step_work(Step::Platform).ours();
         // A cluster that has accepted the update and failed goes on with it.
         let is_withdrawn =
@@ -29,12 +25,18 @@ impl ClusterEvaluator<'_> {
             // It may have begun and wait for its next step.
             Phase::Pending | Phase::Blocked => !is_under_way(cluster, record),
             Phase::Skipped | Phase::Aborted => true,
-            Phase::Failed | Phase::PreActionDegraded => is_told() && is_withdrawn(),
+            Phase::Failed | Phase::PreActionDegraded => self.is_told() && is_withdrawn(),
             _ => false,
         };
         let is_writing = cluster.busy.is_some() || cluster.is_in_doubt() || cluster.slot_in_doubt;
         let is_certain = record.phase.is_left_out() || !(is_writing || is_frozen(cluster, record));
         cluster.left_out.is_some() && cluster.selection == Selection::In && is_idle && is_certain
+    }
+
+    /// True when the written row has the phase of the record in the same attempt.
+    fn is_told(&self) -> bool {
+        let (written, record) = (self.cluster.written.as_deref(), &*self.out.record);
+        written.is_some_and(|written| written.phase == record.phase && written.is_same_run(record))
     }
 
     /// The row says why, and how the cluster had failed if it had.
@@ -67,8 +69,7 @@ impl ClusterEvaluator<'_> {
     /// Deletes what is left of a cluster that is aborted, once its row says so.
     fn clean_up_aborted(&mut self) {
         let (cluster, record) = (self.cluster, &*self.out.record);
-        let written = cluster.written.as_deref();
-        if !written.is_some_and(|written| written.phase == record.phase && written.is_same_run(record)) {
+        if !self.is_told() {
             return;
         }
         for step in [Step::PreAction, Step::Platform] {
