@@ -1,6 +1,8 @@
 //! Which clusters a retry is for, and which the spec leaves out.
 
-use crate::model::{Cluster, PendingRetry, Phase, Reason, Record, Step, StepStatus, StepWork, Withdrawal};
+use crate::model::{
+    Cluster, PendingRetry, Phase, Reason, Record, Step, StepStatus, StepWork, Withdrawal, Work,
+};
 
 /// True when a retry is for a cluster that failed: by its name, by why it failed, and as no later retry has reached it.
 pub(super) fn is_asked_for(retry: &PendingRetry, cluster: &Cluster, before: &Record) -> bool {
@@ -27,27 +29,38 @@ pub(super) fn may_be_left_out(cluster: &Cluster, before: &Record, record: &Recor
 
 /// True when nothing is left of what a cluster in flight was asked for, and that was to be withdrawn.
 fn is_withdrawn(cluster: &Cluster, before: &Record) -> bool {
-    let is_over = |step: Step| match &cluster.works[step.index()] {
-        StepWork::Ours(work) if step == Step::Platform => {
-            work.withdrawal == Withdrawal::Confirmed && work.status == StepStatus::OtherVersion
-        }
-        StepWork::Ours(work) => work.vanished,
-        StepWork::Unconfirmed | StepWork::Unreadable { .. } => false,
-        _ => true,
+    let is_over = match before.phase {
+        Phase::PreAction => match &cluster.works[Step::PreAction.index()] {
+            StepWork::Ours(work) => work.vanished,
+            StepWork::Unconfirmed | StepWork::Unreadable { .. } => false,
+            _ => true,
+        },
+        Phase::Initialized => match &cluster.works[Step::Platform.index()] {
+            StepWork::Ours(work) => is_confirmed(work),
+            StepWork::Unconfirmed | StepWork::Unreadable { .. } => false,
+            _ => true,
+        },
+        _ => false,
     };
-    cluster.is_aborted()
-        && !cluster.awaits_start()
-        && match before.phase {
-            Phase::PreAction => is_over(Step::PreAction),
-            Phase::Initialized => is_over(Step::Platform),
-            _ => false,
-        }
+    cluster.is_aborted() && !cluster.awaits_start() && is_over
+}
+
+/// True when a cluster has confirmed that it is not asked for the update of a work.
+fn is_confirmed(work: &Work) -> bool {
+    work.withdrawal == Withdrawal::Confirmed && work.status == StepStatus::OtherVersion
 }
 
 /// True when a new attempt may follow because the cluster is not left out any more.
 pub(super) fn is_taken_up(cluster: &Cluster, before: &Record, record: &Record) -> bool {
-    let has_ended =
-        before.phase == Phase::PreAction && before.reason == Reason::Aborting && !cluster.is_aborted();
-    let is_taken_up = has_ended || (before.phase.is_left_out() && !counts_not(cluster));
+    let platform = &cluster.works[Step::Platform.index()];
+    let has_ended = match before.phase {
+        Phase::PreAction => before.reason == Reason::Aborting,
+        Phase::Initialized => {
+            matches!(platform, StepWork::Ours(work) if is_confirmed(work)) && !cluster.awaits_start()
+        }
+        _ => false,
+    };
+    let is_taken_up =
+        (has_ended && !cluster.is_aborted()) || (before.phase.is_left_out() && !counts_not(cluster));
     is_taken_up && before.attempt.revision == record.attempt.revision
 }

@@ -160,8 +160,6 @@ pub enum UpdateKind {
     Retry,
     /// The work belonged to an older upgrade, which is done with the cluster.
     TakeOver,
-    /// The request was withdrawn, and the cluster is not aborted any more.
-    Restore,
 }
 
 /// Why a work is deleted.

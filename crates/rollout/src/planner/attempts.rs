@@ -10,11 +10,11 @@ use crate::model::{
     AGAIN, Attempt, Cluster, MAX_RETRY_BYTES, Phase, Policy, Reason, Record, Selection, Stage, Step,
     StepRecord, StepStatus, StepWork, Withdrawal, Work,
 };
-use crate::planner::downgrade;
 use crate::planner::evidence::{is_of, recorded_start, telling, work_with_evidence};
 use crate::planner::fall_back::fall_back;
 use crate::planner::soak_notes::{noted_soak, prove_soak};
 use crate::planner::wording::start_of;
+use crate::planner::{downgrade, left_out};
 
 /// How long a cluster must be missing from the selection before it counts as gone. OCM rewrites PlacementDecisions
 /// non-atomically, so it can be missing for a moment (`docs/design/rules.md#leave-debounce`).
@@ -214,17 +214,16 @@ pub(crate) fn requeue(
         ));
     }
     let selected = cluster.selection == Selection::In;
+    let has_ended = !cluster.is_aborted() && left_out::has_ended(cluster, &record);
     if record.attempt.revision != policy.revision {
         // What it was asked for is withdrawn first.
-        if cluster.is_aborted() && matches!(record.phase, Phase::PreAction | Phase::Initialized) {
+        let is_aborting =
+            cluster.is_aborted() && matches!(record.phase, Phase::PreAction | Phase::Initialized);
+        if is_aborting || (left_out::withdrawn(cluster, &record).is_some() && !has_ended) {
             return record;
         }
         return revise(cluster, record, policy, selected, now);
     }
-    // Its pre-action may be gone, and none is created twice in an attempt.
-    let has_ended = record.phase == Phase::PreAction
-        && record.reason == Reason::Aborting
-        && !(cluster.is_aborted() || cluster.awaits_start());
     if has_ended || (record.phase.is_left_out() && cluster.left_out.is_none() && selected) {
         return Arc::new(taken_up(cluster, Arc::unwrap_or_clone(record), policy, now));
     }
@@ -257,7 +256,7 @@ fn earlier_attempt<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work
         .into_iter()
         .filter(|_| queued)
         .find_map(|step| Some((step, cluster.step_work(step).ours()?)))
-        .filter(|(step, work)| !is_of(work, record, *step))
+        .filter(|(step, work)| !is_of(work, record, *step) && work.withdrawal != Withdrawal::Confirmed)
         .map(|(_, work)| work)
 }
 
@@ -358,6 +357,9 @@ fn revise(
         Phase::PreAction if same(Step::PreAction) => goes_on(Step::PreAction),
         // What the cluster was given before may be over. It is queued again for the operators, which take a slot.
         _ if in_platform && is_over() => return record,
+        Phase::Initialized if left_out::has_ended(cluster, &record) => {
+            queued_again(cluster, own(), policy, now)
+        }
         _ if in_platform && same(Step::Platform) => goes_on(Step::Platform),
         // A cluster that runs a newer version than the new target finishes the earlier request first.
         Phase::Initialized

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
     Cluster, DeleteReason, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
-    StepWork, UpdateKind, Withdrawal,
+    StepWork, UpdateKind,
 };
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
@@ -544,16 +544,12 @@ impl Evaluation {
         let name = Arc::clone(&cluster.name);
         let kind = match cluster.step_work(step) {
             StepWork::Ours(work) if step == Step::Platform && !work.vanished => {
-                let retried = work.attempt.revision == attempt.revision;
-                Some(
-                    if work.attempt == attempt && work.withdrawal != Withdrawal::None {
-                        UpdateKind::Restore
-                    } else if retried {
-                        UpdateKind::Retry
-                    } else {
-                        UpdateKind::Repoint
-                    },
-                )
+                let is_retried = work.attempt.revision == attempt.revision;
+                Some(if is_retried {
+                    UpdateKind::Retry
+                } else {
+                    UpdateKind::Repoint
+                })
             }
             StepWork::Rival { .. } if step == Step::Platform => Some(UpdateKind::TakeOver),
             _ => None,

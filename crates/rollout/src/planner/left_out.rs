@@ -2,14 +2,35 @@
 //! (`docs/design/rules.md#aborted-clusters`).
 
 use crate::model::{
-    DeleteReason, LeftOut, Phase, Reason, Selection, Step, StepStatus, StepWork, Withdrawal, Work,
+    Cluster, DeleteReason, LeftOut, Phase, Reason, Record, Selection, Step, StepStatus, StepWork, Withdrawal,
+    Work,
 };
-use crate::planner::attempts::{self, is_frozen, is_under_way};
-use crate::planner::cluster::{ClusterEvaluator, NextStep};
+use crate::planner::attempts::{is_frozen, is_under_way};
+use crate::planner::cluster::ClusterEvaluator;
+use crate::planner::evidence::work_with_evidence;
 
 /// True when the cluster has begun the update that a platform work requests.
 fn is_accepted(work: &Work) -> bool {
     matches!(work.status, StepStatus::Running | StepStatus::Succeeded)
+}
+
+/// The platform work of a cluster in flight that was withdrawn before the cluster accepted it.
+pub(crate) fn withdrawn<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work> {
+    let work = work_with_evidence(cluster, record, Step::Platform);
+    work.filter(|work| {
+        record.phase == Phase::Initialized && work.withdrawal != Withdrawal::None && !is_accepted(work)
+    })
+}
+
+/// True when nothing is left of what an aborted cluster was asked for. Its pre-action may be gone, and none is created twice in an
+/// attempt.
+pub(crate) fn has_ended(cluster: &Cluster, record: &Record) -> bool {
+    let is_over = if record.phase == Phase::PreAction {
+        record.reason == Reason::Aborting
+    } else {
+        withdrawn(cluster, record).is_some_and(|work| work.withdrawal == Withdrawal::Confirmed)
+    };
+    is_over && !cluster.awaits_start()
 }
 
 impl ClusterEvaluator<'_> {
@@ -84,8 +105,7 @@ impl ClusterEvaluator<'_> {
         }
     }
 
-    /// Withdraws what an aborted cluster was asked for and has not accepted, or asks again for what was withdrawn. True while nothing
-    /// else is done for the cluster.
+    /// Withdraws what an aborted cluster was asked for and has not accepted. True while nothing else is done for the cluster.
     pub(crate) fn withdraws(&mut self) -> bool {
         let cluster = self.cluster;
         if cluster.unread_work().is_some() || cluster.unreadable_work().is_some() {
@@ -93,7 +113,7 @@ impl ClusterEvaluator<'_> {
         }
         let phase = self.out.record.phase;
         if !cluster.is_aborted() {
-            return phase == Phase::Initialized && self.asks_again();
+            return self.awaits_withdrawal();
         }
         match phase {
             Phase::PreAction => self.ends_pre_action(),
@@ -140,15 +160,19 @@ impl ClusterEvaluator<'_> {
         }
         self.out.withdraws = work.withdrawal == Withdrawal::None;
         if self.out.record.phase != Phase::Failed {
-            self.wake_at_deadline();
-            let text = if self.out.withdraws {
-                "The request of the update is being withdrawn"
-            } else {
-                "The request of the update is withdrawn. The cluster has not confirmed yet that it is not updating"
-            };
-            self.wait(Reason::Aborting, text);
+            self.waits_for_withdrawal();
         }
         true
+    }
+
+    fn waits_for_withdrawal(&mut self) {
+        self.wake_at_deadline();
+        let text = if self.out.withdraws {
+            "The request of the update is being withdrawn"
+        } else {
+            "The request of the update is withdrawn. The cluster has not confirmed yet that it is not updating"
+        };
+        self.wait(Reason::Aborting, text);
     }
 
     fn ends_pre_action(&mut self) -> bool {
@@ -176,20 +200,15 @@ impl ClusterEvaluator<'_> {
         true
     }
 
-    /// Requests the update again, if the cluster is not aborted any more.
-    fn asks_again(&mut self) -> bool {
-        let record = &self.out.record;
-        let work = attempts::work_of_attempt(self.cluster, record, self.policy, Step::Platform);
-        let Some(work) = work.filter(|work| work.withdrawal != Withdrawal::None && !is_accepted(work)) else {
+    /// Waits until a cluster that is not aborted any more confirms that its request is withdrawn. It is queued then.
+    fn awaits_withdrawal(&mut self) -> bool {
+        let Some(work) = withdrawn(self.cluster, &self.out.record) else {
             return false;
         };
-        let clock = self.clock(work, Step::Platform);
-        if !self.serves_policy() || self.expired(clock, Step::Platform) {
+        if self.expired(self.clock(work, Step::Platform), Step::Platform) {
             return false;
         }
-        self.wake_at_deadline();
-        self.wait(Reason::Running, "The update is requested again");
-        self.out.next = NextStep::Advance(Step::Platform, clock);
+        self.waits_for_withdrawal();
         true
     }
 }

@@ -184,16 +184,31 @@ fn the_request_that_a_failed_cluster_may_still_accept_is_withdrawn() {
     assert_eq!(stand(&plan, "a").0, Phase::Failed, "it goes on");
 }
 
+/// What stands in the way of a start holds for it as well, such as a newer version that it runs meanwhile, or a window.
 #[test]
-fn a_cluster_that_is_not_aborted_any_more_is_asked_again_and_one_that_was_is_queued() {
-    let sent = || {
-        work(0)
-            .status(StepStatus::OtherVersion)
-            .withdrawn(Withdrawal::Sent)
-    };
-    let plan = planned(10, policy(), asked(sent()));
-    assert_eq!(writes(&plan), ["update a/Platform Restore"]);
-    assert_eq!(stand(&plan, "a").0, Phase::Initialized);
+fn a_cluster_that_is_not_aborted_any_more_is_queued_once_nothing_is_asked_of_it() {
+    let withdrawn = |withdrawal| work(0).status(StepStatus::OtherVersion).withdrawn(withdrawal);
+    let sent = planned(10, policy(), asked(withdrawn(Withdrawal::Sent)));
+    assert_eq!(writes(&sent), NOTHING);
+    assert_eq!(stand(&sent, "a"), (Phase::Initialized, ABORTING));
+    for policy in [policy(), policy().edited("r2", &[Step::Platform])] {
+        let plan = planned(10, policy.clone(), asked(withdrawn(Withdrawal::Confirmed)));
+        assert_eq!(writes(&plan), NOTHING, "its new attempt is announced first");
+        assert_eq!(stand(&plan, "a").0, Phase::Pending);
+        let unconfirmed = asked(withdrawn(Withdrawal::Sent));
+        let plan = planned(10, policy, unconfirmed);
+        assert_eq!(stand(&plan, "a"), (Phase::Initialized, ABORTING));
+    }
+    let newer = asked(withdrawn(Withdrawal::Confirmed)).newest_version("4.99.0");
+    let plan = planned(10, policy(), newer);
+    assert_eq!(stand(&plan, "a"), (Phase::Blocked, Reason::NewerThanTarget));
+    let running = withdrawn(Withdrawal::Sent).running();
+    let plan = planned(10, policy(), asked(running));
+    assert_eq!(stand(&plan, "a").0, Phase::Partial, "it has accepted the update");
+}
+
+#[test]
+fn an_aborted_cluster_that_is_taken_up_again_is_queued_in_another_attempt() {
     let aborted = record(Phase::Aborted)
         .reason(Reason::Aborted)
         .stage(Stage::Platform, 0);
@@ -204,7 +219,9 @@ fn a_cluster_that_is_not_aborted_any_more_is_asked_again_and_one_that_was_is_que
         "~",
         "nothing is done twice in one attempt"
     );
-    let left = sent().withdrawn(Withdrawal::Confirmed);
+    let left = work(0)
+        .status(StepStatus::OtherVersion)
+        .withdrawn(Withdrawal::Confirmed);
     let left = fleet().cluster("a").work(Step::Platform, left).record(aborted);
     let plan = planned(10, policy(), left);
     assert_eq!(&*record_of(&plan, "a").attempt.retry, "~", "a work is left of it");
