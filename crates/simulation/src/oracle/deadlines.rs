@@ -145,7 +145,8 @@ impl Facts {
 
     /// A row announces an attempt whose platform work is an earlier one that is to be changed in place. Its clock begins. If
     /// somebody has changed the owner of that work, the controller may not change it: a later row says that the cluster is blocked
-    /// and has no platform step. Then the step has not begun, and the work that is created in the end has a clock of its own. Nor
+    /// and has no platform step. Then the step has not begun, and the work that is created in the end has a clock of its own. So it
+    /// has where somebody had deleted the work, and the hub rejected it when it was created again. Nor
     /// does a clock begin if the row goes on with the start of that work: the edit does not concern it.
     pub(super) fn announced(&mut self, owner: &str, name: &str, row: &Row) {
         let key = key(owner, name, Step::Platform, row);
@@ -157,8 +158,9 @@ impl Facts {
                 && (work.revision != row.revision || work.retry != row.retry)
                 && recorded.is_none_or(|recorded| !self.is_kept(work, row, recorded))
         });
-        let is_only_announced = !self.created.contains_key(&key) && !self.goes_on(owner, name, row);
-        if row.phase == "Blocked" && step.is_none() && is_only_announced {
+        let created = self.created.get(&key);
+        let is_there = created.is_some_and(|created| created.deleted.is_none());
+        if row.phase == "Blocked" && step.is_none() && !is_there && !self.goes_on(owner, name, row) {
             self.began.remove(&key);
         } else if is_in_place && step.is_some_and(|step| step.finished.is_empty()) {
             let sent = self.sent();
