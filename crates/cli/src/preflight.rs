@@ -123,7 +123,11 @@ pub fn overview(
         let facts = answers.and_then(|answers| answers.get(&row.cluster));
         let causes = facts.map(|facts| of_verdict(judge(facts, update)));
         let causes = causes.filter(|causes| !knows_channel(row, causes) && row.reason != PENDING);
-        let causes = causes.unwrap_or_else(|| of_row(row));
+        let mut causes = causes.unwrap_or_else(|| of_row(row));
+        // What has been unknown for too long blocks.
+        for cause in &mut causes {
+            cause.blocks |= row.phase == Phase::Blocked && row.reason == cause.reason;
+        }
         if causes.is_empty() && answers.is_some() && facts.is_none() {
             *silent.entry(&row.reason).or_default() += 1;
         }

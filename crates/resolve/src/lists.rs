@@ -132,6 +132,8 @@ pub struct HubLists {
     pub reports: Vec<Report>,
     /// ManifestWorks that carry the label of an upgrade.
     pub works: Vec<ManifestWork>,
+    /// The upgrade of the hub in the place of which `upgrades` has an edited one. Clusters have answered to its spec.
+    pub replaced: Option<Upgrade>,
     /// Number of objects of which not even the name can be read. They are left out.
     pub nameless: usize,
 }

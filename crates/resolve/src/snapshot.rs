@@ -18,7 +18,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet;
 use observe::index::{Change, Index, Uid};
 use observe::input::{OtherUpgrades, Standing, UpgradeInput};
-use observe::preflight::{Asker, Preflights};
+use observe::preflight::{Asker, Preflights, Question};
 use observe::record::{HubRow, HubRows, ReportRelation, relation_of};
 use observe::selection::{self, Selected};
 use observe::writes::{Backoff, LastReading, RunningWrites, StepBlocker, Unsettled};
@@ -76,6 +76,8 @@ struct KnownUpgrade {
     selected: Selected,
     rows: HubRows,
     has_earlier_reports: bool,
+    /// What its clusters were asked by the spec on the hub, if this one is an edit that nobody has applied yet.
+    asked_before: Option<Arc<Question>>,
 }
 
 /// What a controller remembers of its own writes, and a new one does not: nothing.
@@ -132,6 +134,7 @@ impl Snapshot {
             upgrades,
             reports,
             works,
+            replaced,
             ..
         } = lists;
         let mut index = Index::default();
@@ -160,8 +163,18 @@ impl Snapshot {
         let known = upgrades
             .into_iter()
             .filter_map(|object| KnownUpgrade::new(object, &reports, &uids, &index, &settings));
-        let upgrades: BTreeMap<Uid, KnownUpgrade> =
+        let mut upgrades: BTreeMap<Uid, KnownUpgrade> =
             known.map(|upgrade| (Arc::clone(&upgrade.uid), upgrade)).collect();
+        if let Some(before) = replaced
+            && let Some(edited) = before
+                .metadata
+                .uid
+                .as_deref()
+                .and_then(|uid| upgrades.get_mut(uid))
+            && let Ok(spec) = resolve_as_asked(&before, &edited.uid, &index, &settings)
+        {
+            edited.asked_before = spec.questions().preflight;
+        }
         for report in upgrades.values().flat_map(|upgrade| upgrade.own(&reports)) {
             index.note_rows(report, now);
         }
@@ -243,7 +256,12 @@ impl Snapshot {
             agents_can_read: self.may_ask_all_agents(),
             rate: 0,
         };
-        let questions = spec.questions();
+        let mut questions = spec.questions();
+        if let Some((question, before)) = questions.preflight.as_mut().zip(upgrade.asked_before.as_ref())
+            && before.tells(question)
+        {
+            Arc::make_mut(question).hash = Arc::clone(&before.hash);
+        }
         let mut answers = Answers {
             required: spec.policy.requires_preflight,
             ..Answers::default()
@@ -406,6 +424,7 @@ impl KnownUpgrade {
             spec,
             selected,
             rows,
+            asked_before: None,
         })
     }
 

@@ -126,7 +126,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PreflightForbidden,
-        "Give the work agent of the cluster the right that the message names: get on clusterversions of config.openshift.io, and on the ConfigMaps admin-gates and admin-acks.",
+        "Give the work agent of the cluster the right that the message names. It reads the ConfigMaps admin-gates and admin-acks, and of config.openshift.io clusterversions, featuregates where the spec accepts risks, and clusteroperators for workerPools: Wait. With --spoke-rbac=none of the controller, nothing else gives it these rights.",
     ),
     (
         Reason::PreflightUnknown,
@@ -150,7 +150,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::Updating,
-        "Wait until the update that runs on the cluster is done. The cluster then starts automatically.",
+        "Wait until the update that runs on the cluster is done. The cluster then starts automatically. To start it anyway, name Progressing in spec.preflight.ignore.",
     ),
     (
         Reason::ChannelDiffers,
@@ -249,11 +249,11 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::Failing,
-        "Fix what the message names on the cluster (oc get clusterversion, oc get clusteroperators). The cluster-version operator then continues automatically.",
+        "Fix what the message names on the cluster (oc get clusterversion, oc get clusteroperators). The cluster-version operator then continues automatically. A cluster that has not started starts anyway if spec.preflight.ignore names Failing.",
     ),
     (
         Reason::UpdatesNotRetrieved,
-        "The cluster cannot download its update graph. Fix its network, its proxy or spec.clusterVersion.upstream, check that the channel exists, or set spec.clusterVersion.image.",
+        "The cluster cannot download its update graph. Fix its network, its proxy or spec.clusterVersion.upstream, check that the channel exists, or set spec.clusterVersion.image. A cluster that has not started starts anyway if spec.preflight.ignore names CannotRetrieveUpdates.",
     ),
     (
         Reason::ClusterUpgradeTimeout,

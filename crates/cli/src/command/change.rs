@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED};
+use api::report::Phase;
 use serde_json::{Value, json};
 
 use crate::args::Common;
@@ -73,10 +74,13 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
         (false, false) => format!("{name} resumed\n"),
     };
     let Some(status) = &before.status else { return text };
-    let pending = counted(
-        status.clusters_summery.unwrap_or_default().pending,
-        "pending cluster",
-    );
+    let blocked = status
+        .phases
+        .get(Phase::Blocked.as_str())
+        .copied()
+        .unwrap_or_default();
+    let pending = status.clusters_summery.unwrap_or_default().pending;
+    let pending = counted(pending.saturating_sub(blocked), "pending cluster");
     if paused {
         let in_flight = status.in_flight.unwrap_or_default();
         let in_flight = format!("{} in flight", counted(in_flight, "cluster"));
@@ -86,6 +90,10 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
         );
     } else {
         let _ = writeln!(text, "{pending} will start as slots become free.");
+        if blocked > 0 {
+            let blocked = counted(blocked, "blocked cluster");
+            let _ = writeln!(text, "{blocked} will start when the cause is gone.");
+        }
     }
     text
 }

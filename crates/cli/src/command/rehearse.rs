@@ -464,7 +464,8 @@ impl Subject {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let object: UpgradeView = serde_json::from_value(object)
             .map_err(|error| Failure::Other(format!("the upgrade cannot be read: {error}")))?;
-        lists.upgrades.retain(|upgrade| !is_it(upgrade));
+        let at = lists.upgrades.iter().position(is_it);
+        lists.replaced = at.map(|at| lists.upgrades.remove(at));
         lists.upgrades.push(object);
         Ok(uid)
     }

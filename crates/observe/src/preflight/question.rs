@@ -85,6 +85,18 @@ impl Questions {
 }
 
 impl Question {
+    /// True when the answers to this question tell what another one asks: the same update in the same channel, and worker pools if that
+    /// asks for them.
+    #[must_use]
+    pub fn tells(&self, other: &Self) -> bool {
+        let of = |question: &Self| {
+            let update = &question.update;
+            let texts = [&update.version, &update.image, &update.channel];
+            (texts.map(String::clone), question.counts_after)
+        };
+        of(self) == of(other) && (self.update.with_pools || !other.update.with_pools)
+    }
+
     /// True when the probe would set the channel of a cluster that is known to run a newer version than the target, and is not started
     /// for that. Nobody would set the channel back.
     fn would_move_back(&self, cluster: &Cluster, policy: &Policy) -> bool {

@@ -253,6 +253,12 @@ fn a_page_that_is_no_list_is_refused() {
 
 /// An upgrade of three clusters, of which the first two have been asked and offer this of the version.
 fn asked(mode: &str, label: bool, offers: &[(&str, &str)], rows: &Value) -> PlannerInput {
+    let (given, _) = given(mode, label, offers, rows);
+    given.snapshot().planner_input("u-spring").unwrap()
+}
+
+/// The lists of such a hub, and the upgrade.
+fn given(mode: &str, label: bool, offers: &[(&str, &str)], rows: &Value) -> (Given, Value) {
     let names = ["c1", "c2", "c3"];
     let mut object = upgrade("spring", OLD, &names);
     object["spec"]["preflight"] = json!({"mode": mode});
@@ -282,10 +288,10 @@ fn asked(mode: &str, label: bool, offers: &[(&str, &str)], rows: &Value) -> Plan
     });
     let given = Given::default()
         .with(ListKind::Clusters, &clusters)
-        .with(ListKind::Upgrades, &[object])
+        .with(ListKind::Upgrades, std::slice::from_ref(&object))
         .with(ListKind::Reports, &[report("spring", "u-spring", rows)])
         .with(ListKind::Works, &works);
-    given.snapshot().planner_input("u-spring").unwrap()
+    (given, object)
 }
 
 const NOT_LISTED: (&str, &str) = ("stable-4.14", "offer/1");
@@ -345,6 +351,41 @@ fn with_mode_report_clusters_that_would_refuse_start_and_are_told() {
     assert_eq!(names, ["c1", "c2"]);
     assert_eq!(refusals["c1"].reason, Reason::NotOffered);
     assert_eq!(input.answers.not_asked, 1);
+}
+
+/// An acknowledgment or an accepted risk changes what clusters are asked, and not what they offer.
+#[test]
+fn the_plan_of_an_edit_uses_the_answers_to_the_spec_on_the_hub() {
+    let edited = |edit: &dyn Fn(&mut Value)| {
+        let (mut given, mut object) = given("Require", true, &[NOT_LISTED, LISTED], &json!([]));
+        given.lists.replaced = given.lists.upgrades.pop();
+        edit(&mut object["spec"]);
+        let given = given.with(ListKind::Upgrades, &[object]);
+        given.snapshot().planner_input("u-spring").unwrap().answers
+    };
+    let accepts = edited(&|spec| {
+        spec["clusterVersion"]["acceptRisks"] = json!([{"name": "Leak", "reason": "it is dry here"}]);
+    });
+    assert_eq!(accepts.not_asked, 1);
+    let newer = edited(&|spec| spec["clusterVersion"]["version"] = json!("4.14.13"));
+    assert_eq!(newer.not_asked, 3);
+    let with_pools = edited(&|spec| spec["upgradeStrategy"] = json!({"workerPools": "Wait"}));
+    assert_eq!(with_pools.not_asked, 3, "they were not asked for pools");
+}
+
+#[test]
+fn a_cluster_that_another_upgrade_holds_is_not_counted_as_one_that_was_not_asked() {
+    let held = |name: &str| {
+        let mut fleet = rollout::testing::fleet().cluster(name).build();
+        let cluster = &mut fleet.clusters[0];
+        assert!(answers::is_asked(cluster));
+        cluster.rival = Some(rollout::Rival {
+            upgrade: Arc::from("team/other"),
+            hold: RivalHold::Active,
+        });
+        answers::is_asked(cluster)
+    };
+    assert!(!held("c1"));
 }
 
 #[test]

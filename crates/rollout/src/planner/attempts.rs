@@ -14,7 +14,7 @@ use crate::planner::evidence::{is_of, recorded_start, telling, work_with_evidenc
 use crate::planner::fall_back::fall_back;
 use crate::planner::soak_notes::{noted_soak, prove_soak};
 use crate::planner::wording::start_of;
-use crate::planner::{downgrade, left_out};
+use crate::planner::{downgrade, withdrawal};
 
 /// How long a cluster must be missing from the selection before it counts as gone. OCM rewrites PlacementDecisions
 /// non-atomically, so it can be missing for a moment (`docs/design/rules.md#leave-debounce`).
@@ -214,12 +214,12 @@ pub(crate) fn requeue(
         ));
     }
     let selected = cluster.selection == Selection::In;
-    let has_ended = !cluster.is_aborted() && left_out::has_ended(cluster, &record);
+    let has_ended = !cluster.is_aborted() && withdrawal::has_ended(cluster, &record);
     if record.attempt.revision != policy.revision {
         // What it was asked for is withdrawn first.
         let is_aborting =
             cluster.is_aborted() && matches!(record.phase, Phase::PreAction | Phase::Initialized);
-        if is_aborting || (left_out::withdrawn(cluster, &record).is_some() && !has_ended) {
+        if is_aborting || (withdrawal::withdrawn(cluster, &record).is_some() && !has_ended) {
             return record;
         }
         return revise(cluster, record, policy, selected, now);
@@ -357,7 +357,7 @@ fn revise(
         Phase::PreAction if same(Step::PreAction) => goes_on(Step::PreAction),
         // What the cluster was given before may be over. It is queued again for the operators, which take a slot.
         _ if in_platform && is_over() => return record,
-        Phase::Initialized if left_out::has_ended(cluster, &record) => {
+        Phase::Initialized if withdrawal::has_ended(cluster, &record) => {
             queued_again(cluster, own(), policy, now)
         }
         _ if in_platform && same(Step::Platform) => goes_on(Step::Platform),

@@ -1,37 +1,10 @@
 //! Clusters that the spec leaves out: skipped ones (`docs/design/rules.md#skipped-clusters`) and aborted ones
 //! (`docs/design/rules.md#aborted-clusters`).
 
-use crate::model::{
-    Cluster, DeleteReason, LeftOut, Phase, Reason, Record, Selection, Step, StepStatus, StepWork, Withdrawal,
-    Work,
-};
+use crate::model::{DeleteReason, LeftOut, Phase, Reason, Selection, Step, StepWork, Withdrawal, Work};
 use crate::planner::attempts::{is_frozen, is_under_way};
 use crate::planner::cluster::ClusterEvaluator;
-use crate::planner::evidence::work_with_evidence;
-
-/// True when the cluster has begun the update that a platform work requests.
-fn is_accepted(work: &Work) -> bool {
-    matches!(work.status, StepStatus::Running | StepStatus::Succeeded)
-}
-
-/// The platform work of a cluster in flight that was withdrawn before the cluster accepted it.
-pub(crate) fn withdrawn<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work> {
-    let work = work_with_evidence(cluster, record, Step::Platform);
-    work.filter(|work| {
-        record.phase == Phase::Initialized && work.withdrawal != Withdrawal::None && !is_accepted(work)
-    })
-}
-
-/// True when nothing is left of what an aborted cluster was asked for. Its pre-action may be gone, and none is created twice in an
-/// attempt.
-pub(crate) fn has_ended(cluster: &Cluster, record: &Record) -> bool {
-    let is_over = if record.phase == Phase::PreAction {
-        record.reason == Reason::Aborting
-    } else {
-        withdrawn(cluster, record).is_some_and(|work| work.withdrawal == Withdrawal::Confirmed)
-    };
-    is_over && !cluster.awaits_start()
-}
+use crate::planner::withdrawal::{is_accepted, withdrawn};
 
 impl ClusterEvaluator<'_> {
     /// True when the cluster is left out now: nothing of its upgrade is under way or may be. What is under way ends first, or is

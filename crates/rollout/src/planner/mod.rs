@@ -16,6 +16,7 @@ mod start;
 mod steps;
 mod takeover;
 mod windows;
+mod withdrawal;
 mod wording;
 
 use std::collections::BTreeSet;

@@ -64,4 +64,10 @@ fn pausing_says_what_happens_to_the_clusters() {
             .contains("resumed\n6 pending clusters will start as slots become free.\n")
     );
     assert!(paused_text(&running(), false).contains("not paused"));
+    let mut paused = paused;
+    let status = paused.status.as_mut().unwrap();
+    status.phases.insert("Blocked".to_owned(), 2);
+    assert!(paused_text(&paused, false).ends_with(
+        "\n4 pending clusters will start as slots become free.\n2 blocked clusters will start when the cause is gone.\n"
+    ));
 }
