@@ -6,7 +6,7 @@ use super::asked::{is_asked_for, is_taken_up, may_be_left_out};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Attempt, Cluster, ClusterState, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage,
-    Step, StepRecord, StepStatus, StepWork, Work, WorkerPools,
+    Step, StepRecord, StepStatus, StepWork, Withdrawal, Work, WorkerPools,
 };
 
 /// How far a note of a soak may be ahead of the present and of the recorded start of its step. Agents can edit their works.
@@ -187,6 +187,10 @@ fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
         Some(written) if written.phase == Phase::PreActionDegraded => {
             works.any(|(step, work)| step != Step::PreAction && leaves_open(written, work, step))
         }
+        Some(written) if written.phase.is_left_out() => works.any(|(step, work)| {
+            let is_asked = step != Step::PreAction && work.withdrawal == Withdrawal::None;
+            is_asked && leaves_open(written, work, step)
+        }),
         Some(written) if !is_queued(written) => false,
         Some(written) => works.any(|(step, work)| leaves_open(written, work, step)),
     };

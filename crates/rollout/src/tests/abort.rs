@@ -267,6 +267,26 @@ fn whoever_leads_next_finds_an_aborted_cluster_aborted() {
     assert_eq!(stand(&planned(10, policy(), a), "a").0, Phase::Aborted);
 }
 
+/// The work that is left of it was withdrawn, and tells of no start.
+#[test]
+fn an_edit_queues_an_aborted_cluster_without_a_slot() {
+    let withdrawn = work(0)
+        .status(StepStatus::OtherVersion)
+        .withdrawn(Withdrawal::Confirmed);
+    let aborted = record(Phase::Aborted)
+        .reason(Reason::Aborted)
+        .stage(Stage::Platform, 0);
+    let fleet = fleet()
+        .cluster("a")
+        .work(Step::Platform, withdrawn)
+        .record(aborted)
+        .cluster("b");
+    let edited = policy().edited("r2", &[Step::Platform]).max_concurrency(1);
+    let plan = planned(10, edited, fleet);
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
+}
+
 #[test]
 fn an_aborted_cluster_gives_its_slot_to_the_next_one() {
     let mut world = Scenario::new(policy().pre_action().max_concurrency(1).build(), 1);
