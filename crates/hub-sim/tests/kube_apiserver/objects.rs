@@ -115,6 +115,8 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
         "ManifestWork" => vec![
             json!({"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"a": "b"}}]}}}),
             json!({"spec": {"deleteOption": {}, "workload": {"manifests": []}}}),
+            request(),
+            request(),
             json!({"spec": {"deleteOption": {"propagationPolicy": "Orphan"}, "unknown": 1}}),
             json!({"spec": {"deleteOption": {"propagationPolicy": "Sideways"}}}),
             json!({"spec": {"manifestConfigs": [{"resourceIdentifier": {"resource": "jobs", "name": "a", "group": "batch"}, "updateStrategy": {"type": "CreateOnly"}, "feedbackRules": [{"type": "JSONPaths", "jsonPaths": [{"name": "n", "path": ".status"}]}]}]}}),
@@ -181,6 +183,13 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
         _ => vec![json!({})],
     };
     random.pick(choices)
+}
+
+/// A work that requests an update.
+fn request() -> Value {
+    let version = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+        "spec": {"channel": "stable-4.15", "desiredUpdate": {"version": "4.15.3"}}});
+    json!({"spec": {"workload": {"manifests": [version]}}})
 }
 
 /// A status of a kind.

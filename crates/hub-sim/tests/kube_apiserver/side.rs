@@ -210,9 +210,12 @@ impl Side {
     async fn request(&mut self, step: &Step, target: &Target) -> Answer {
         let (kind, collection, object) = (target.kind, &target.collection, &target.object);
         match &step.op {
-            Op::Create { .. } | Op::Put { .. } | Op::Merge { .. } | Op::Json { .. } | Op::Apply { .. } => {
-                self.write(step, target).await
-            }
+            Op::Create { .. }
+            | Op::Put { .. }
+            | Op::Merge { .. }
+            | Op::Json { .. }
+            | Op::Withdraw { .. }
+            | Op::Apply { .. } => self.write(step, target).await,
             Op::Pages { limit } => self.pages(collection, object, *limit, &target.name).await,
             Op::Metadata { list } => {
                 let is_list = *list && kind.namespaced;
@@ -339,15 +342,21 @@ impl Side {
                 let path = format!("{}?{query}&fieldManager=patcher", target.path(*status));
                 (Method::PATCH, path, "application/json-patch+json", body.clone())
             }
+            Op::Withdraw { revision, uid } => {
+                let path = format!("{}?{query}&fieldManager=patcher", target.path(false));
+                let body = self.withdrawal(step, *revision, *uid);
+                (Method::PATCH, path, "application/json-patch+json", body)
+            }
             Op::Apply {
                 body,
                 manager,
                 force,
+                revision,
                 uid,
                 status,
             } => {
                 let mut body = target.typed(body);
-                self.name(step, &mut body, Named::None, *uid);
+                self.name(step, &mut body, *revision, *uid);
                 let path = target.path(*status);
                 let path = format!("{path}?{query}&fieldManager={manager}&force={force}");
                 (Method::PATCH, path, "application/apply-patch+yaml", body)
@@ -356,6 +365,24 @@ impl Side {
         };
         self.send_accepting(accept(step), method, &path, media_type, Some(&body))
             .await
+    }
+
+    /// The patch that takes the request out of a work.
+    fn withdrawal(&self, step: &Step, revision: Named, uid: Named) -> Value {
+        let mut patch = Vec::new();
+        if let Some(uid) = self.uid(step, uid) {
+            patch.push(json!({"op": "replace", "path": "/metadata/uid", "value": uid}));
+        }
+        if let Some(revision) = self.revision(step, revision) {
+            patch.push(json!({"op": "replace", "path": "/metadata/resourceVersion", "value": revision}));
+        }
+        let manifest = "/spec/workload/manifests/0";
+        patch.extend([
+            json!({"op": "test", "path": format!("{manifest}/kind"), "value": "ClusterVersion"}),
+            json!({"op": "remove", "path": format!("{manifest}/spec/desiredUpdate")}),
+            json!({"op": "add", "path": "/metadata/annotations/example.com~1withdrawn", "value": "true"}),
+        ]);
+        Value::from(patch)
     }
 
     pub fn uid(&self, step: &Step, named: Named) -> Option<String> {

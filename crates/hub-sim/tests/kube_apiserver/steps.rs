@@ -92,8 +92,14 @@ pub enum Op {
         body: Value,
         manager: &'static str,
         force: bool,
+        revision: Named,
         uid: Named,
         status: bool,
+    },
+    /// A request is taken out of a work, as the controller does it: only if that is this object at this revision.
+    Withdraw {
+        revision: Named,
+        uid: Named,
     },
     Delete {
         uid: Named,
@@ -303,14 +309,16 @@ fn change(at: usize, random: &mut Random) -> Op {
             status: false,
             is_strategic: true,
         },
-        20..23 => Op::Json {
+        20..22 => Op::Json {
             body: json_patch(random),
             status: status && random.chance(30),
         },
+        22..24 => Op::Withdraw { revision, uid },
         _ => Op::Apply {
             body: changed(at, status, random),
             manager: random.pick(vec!["one", "two"]),
             force: random.chance(50),
+            revision: if random.chance(50) { Named::None } else { revision },
             uid: if random.chance(70) { Named::None } else { uid },
             status,
         },

@@ -252,6 +252,10 @@ fn exclusions(random: &mut Random) -> Value {
 
 fn strategy(random: &mut Random) -> Value {
     let mut strategy = json!({});
+    if random.chance(30) {
+        let (name, value) = by_name(random);
+        strategy[name] = value;
+    }
     for _ in 0..random.between(1, 2) {
         let (name, value) = random.pick(vec![
             ("maxConcurrency", json!(5)),
@@ -292,6 +296,52 @@ fn strategy(random: &mut Random) -> Value {
         strategy[name] = value;
     }
     strategy
+}
+
+/// Clusters that are left out or tried again, and checkpoints.
+fn by_name(random: &mut Random) -> (&'static str, Value) {
+    let left_out = |entries: Value| [("skip", entries.clone()), ("abort", entries)];
+    let mut choices = vec![
+        ("retry", json!([{"id": "2026-11-22-a"}])),
+        (
+            "retry",
+            json!([{"id": "a", "clusters": ["c1", "c2"], "reasons": ["JobFailed"]}, {"id": "b"}]),
+        ),
+        ("retry", json!([{"id": "a"}, {"id": "a"}])),
+        ("retry", json!([{"id": "-a-"}])),
+        ("retry", json!([{"id": ""}])),
+        ("retry", json!([{"id": "a", "clusters": ["C 1"]}])),
+        (
+            "retry",
+            json!([{"id": "a", "clusters": ["c1", "c1"], "reasons": ["Job failed"]}]),
+        ),
+        ("retry", json!([{"clusters": ["c1"]}])),
+        (
+            "approvals",
+            json!([{"name": "after-canaries", "when": "CanariesComplete"}]),
+        ),
+        (
+            "approvals",
+            json!([{"name": "half", "when": "50%"}, {"name": "start", "when": 0}]),
+        ),
+        (
+            "approvals",
+            json!([{"name": "half", "when": "50%"}, {"name": "half", "when": 7}]),
+        ),
+        ("approvals", json!([{"name": "Half", "when": "101%"}])),
+        ("approvals", json!([{"name": "half", "when": -1}])),
+        ("approvals", json!([{"name": "half", "when": true}])),
+        ("approvals", json!([{"name": "half"}])),
+    ];
+    choices.extend(left_out(json!([{"cluster": "c1", "reason": "Wrong site"}])));
+    choices.extend(left_out(json!([{"cluster": "c1", "reason": "a", "acknowledgeCanary": true}, {"cluster": "c2", "reason": "b"}])));
+    choices.extend(left_out(
+        json!([{"cluster": "c1", "reason": "a"}, {"cluster": "c1", "reason": "b"}]),
+    ));
+    choices.extend(left_out(json!([{"cluster": "C1", "reason": ""}])));
+    choices.extend(left_out(json!([{"cluster": "c1", "reason": "x".repeat(201)}])));
+    choices.extend(left_out(json!([{"cluster": "c1"}])));
+    random.pick(choices)
 }
 
 fn selector(random: &mut Random) -> Value {
