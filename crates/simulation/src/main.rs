@@ -135,11 +135,12 @@ fn play_story(story: &Story, is_traced: bool) -> Result<ExitCode> {
     }
     say(&head)?;
     let faults = Faults::Only(story.faults.clone());
-    Ok(code(
-        run_traced(&story.options, &faults, is_traced)?
-            .violations
-            .is_empty(),
-    ))
+    let outcome = run_traced(&story.options, &faults, is_traced)?;
+    let lacks = story.lacks(&outcome);
+    for lack in &lacks {
+        say(&format!("the story shows nothing any more: {lack}\n"))?;
+    }
+    Ok(code(outcome.violations.is_empty() && lacks.is_empty()))
 }
 
 const fn code(is_good: bool) -> ExitCode {
@@ -248,8 +249,14 @@ fn run_many(cli: &Cli) -> Result<ExitCode> {
     for rule in &untried {
         let _ = writeln!(text, "the rule {} was never tried", rule.as_str());
     }
+    let unseen = totals.unseen(first);
+    for fault in &unseen {
+        let _ = writeln!(text, "the fault {} never happened", fault.as_str());
+    }
     say(&text)?;
-    Ok(code(totals.failed == 0 && untried.is_empty()))
+    Ok(code(
+        totals.failed == 0 && untried.is_empty() && unseen.is_empty(),
+    ))
 }
 
 fn summary(totals: &Totals, seconds: f64) -> String {

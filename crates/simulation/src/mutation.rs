@@ -20,6 +20,10 @@ pub enum Mutation {
     BlindToPause,
     /// It does not see which clusters are skipped or aborted.
     BlindToLeftOut,
+    /// It does not see that clusters have begun an update.
+    BlindToBegin,
+    /// It takes an action whose objects are there for one that has failed.
+    BlindToSuccess,
     /// It does not see `maxFailures`.
     BlindToFailures,
     /// It takes the time limit of a cluster for shorter than it is.
@@ -92,6 +96,8 @@ pub enum Mutation {
     NeverSatisfied,
     /// It lists all upgrades whenever it renews the Lease.
     ListAgain,
+    /// It reads its upgrade whenever it renews the Lease.
+    ReadAgain,
     /// Its counts do not add up.
     WrongSums,
     /// Its transition times never move.
@@ -234,11 +240,13 @@ fn loop_over_fleet() -> Vec<Extra> {
 
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 55] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
         Self::BlindToLeftOut,
+        Self::BlindToBegin,
+        Self::BlindToSuccess,
         Self::BlindToFailures,
         Self::BlindToTime,
         Self::BlindToVersion,
@@ -275,6 +283,7 @@ impl Mutation {
         Self::LeaveBehind,
         Self::NeverSatisfied,
         Self::ListAgain,
+        Self::ReadAgain,
         Self::WrongSums,
         Self::FrozenTimes,
         Self::RefusedInSilence,
@@ -302,6 +311,8 @@ impl Mutation {
                 "\"acknowledgeCanary\":true,\"cluster\":\"c",
                 "\"acknowledgeCanary\":true,\"cluster\":\"x",
             )),
+            Self::BlindToBegin => Some(("\"string\":\"4.14.12\"", "\"string\":\"4.14.9\"")),
+            Self::BlindToSuccess => Some(("\"type\":\"Available\"", "\"type\":\"Degraded\"")),
             Self::BlindToFailures => Some(("\"maxFailures\":0", "\"maxFailures\":9")),
             Self::BlindToTime => Some((
                 "\"clusterUpgradeTimeout\":\"240s\"",
@@ -471,6 +482,9 @@ impl Mutation {
             }
             Self::ListAgain if seen.is("PUT", "/leases") => {
                 vec![("GET", upgrades_of(TEAM), JSON, json!({}))]
+            }
+            Self::ReadAgain if seen.is("PUT", "/leases") => {
+                vec![("GET", format!("{}/{UPGRADE}", upgrades_of(TEAM)), JSON, json!({}))]
             }
             Self::NeverQuiet if seen.is("PUT", "/leases") => vec![touch(&count.to_string())],
             Self::WriteAtStart if count == 1 && seen.is("PUT", "/leases") => {

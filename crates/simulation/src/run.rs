@@ -58,6 +58,8 @@ const AHEAD: Duration = Duration::from_hours(2);
 const SWEEP: Duration = Duration::from_mins(22);
 /// How often a replica that starts anew, and then leads, may list the same objects.
 const LISTS: u64 = 2;
+/// For how many seconds a watch stays open, if nothing disturbs it.
+const WATCHED: u64 = 30;
 /// Faults that may write what a replica cannot read.
 const GARBLING: [Fault; 5] = [
     Fault::DeepUpgrade,
@@ -469,7 +471,7 @@ impl Run {
     }
 
     async fn still(&mut self, rule: Rule, time: Duration) -> Result<()> {
-        let (changes, writes, lists) = (self.oracle.changes(), self.oracle.writes(), self.oracle.lists());
+        let (changes, writes, reads) = (self.oracle.changes(), self.oracle.writes(), self.oracle.reads());
         self.machines.live_for(time).await?;
         let changes = self.oracle.changes() - changes;
         self.oracle.check(rule, changes == 0, || {
@@ -479,17 +481,18 @@ impl Run {
         self.oracle.check(rule, writes == 0, || {
             format!("{writes} requests to change something after everything was over")
         });
-        let most = if rule == Rule::Restart {
-            LISTS * self.options.replicas
-        } else {
-            0
+        let replicas = self.options.replicas;
+        let most = |read: &str| match rule {
+            _ if read.starts_with("WATCH") => (2 + time.as_secs() / WATCHED) * replicas,
+            Rule::Restart => LISTS * replicas,
+            _ => 0,
         };
-        let again = self.oracle.lists().into_iter().find_map(|(path, count)| {
-            let count = count - lists.get(&path).copied().unwrap_or_default();
-            (count > most).then_some((path, count))
+        let again = self.oracle.reads().into_iter().find_map(|(read, count)| {
+            let count = count - reads.get(&read).copied().unwrap_or_default();
+            (count > most(&read)).then_some((read, count))
         });
         self.oracle.check(rule, again.is_none(), || {
-            format!("lists after everything was over: {again:?}")
+            format!("read after everything was over: {again:?}")
         });
         self.revive()
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Faults, Occasion};
@@ -36,7 +36,27 @@ impl Story {
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is not a story", path.display()))
+        let story: Self =
+            serde_json::from_str(&text).with_context(|| format!("{} is not a story", path.display()))?;
+        let options = &story.options;
+        if options.replicas == 0 || options.clusters == 0 || options.chaos_seconds < 10 {
+            bail!(
+                "{}: options needs replicas and clusters of at least 1 and chaosSeconds of at least 10",
+                path.display()
+            );
+        }
+        Ok(story)
+    }
+
+    /// What of it does not happen any more: faults, or that its rule is tried.
+    #[must_use]
+    pub fn lacks(&self, outcome: &Outcome) -> Vec<String> {
+        let happened: BTreeSet<&Occasion> = outcome.faults.iter().collect();
+        let lost = self.faults.iter().filter(|fault| !happened.contains(fault));
+        let lost = lost.map(|one| format!("{} of {} #{}", one.fault.as_str(), one.name, one.count));
+        let is_tried = outcome.checked.contains_key(&self.rule);
+        let untried = (!is_tried).then(|| format!("rule {}", self.rule.as_str()));
+        lost.chain(untried).collect()
     }
 
     /// Runs it.

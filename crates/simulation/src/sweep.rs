@@ -33,6 +33,8 @@ pub struct Totals {
 
 /// A sweep of this many seeds tries every rule.
 const WHOLE: u64 = 400;
+/// In a sweep of this many, every fault happens.
+const LARGE: u64 = 2000;
 
 impl Totals {
     /// Rules that a sweep of many seeds from this one on has never tried, although it should: rules about what clusters are asked
@@ -45,6 +47,18 @@ impl Totals {
         let rules = rules.filter(|rule| asks || !is_of_answers(rule));
         rules
             .filter(|rule| !self.checked.contains_key(rule))
+            .copied()
+            .collect()
+    }
+
+    /// Faults that have never happened in a large sweep of seeds from this one on, although they could.
+    #[must_use]
+    pub fn unseen(&self, first: u64) -> Vec<Fault> {
+        let asks = first >= ASKING;
+        let faults = Fault::ALL.iter().filter(|_| self.runs >= LARGE);
+        let possible = faults.filter(|fault| asks || !fault.is_of_probes());
+        possible
+            .filter(|fault| !self.faults.contains_key(fault))
             .copied()
             .collect()
     }
@@ -143,6 +157,22 @@ pub fn of_each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_sweep_tells_which_faults_have_never_happened() {
+        let mut totals = Totals {
+            runs: LARGE,
+            ..Totals::default()
+        };
+        let others = Fault::ALL.iter().filter(|fault| **fault != Fault::Kill);
+        totals.faults = others.map(|fault| (*fault, 1)).collect();
+        assert_eq!(totals.unseen(0), [Fault::Kill]);
+        totals.faults.remove(&Fault::Withhold);
+        assert_eq!(totals.unseen(0), [Fault::Kill], "nobody is asked");
+        assert!(totals.unseen(ASKING).contains(&Fault::Withhold));
+        totals.runs = WHOLE;
+        assert_eq!(totals.unseen(0), []);
+    }
 
     #[test]
     fn each_item_is_worked_on_once_and_the_results_are_in_the_order_of_the_items() {

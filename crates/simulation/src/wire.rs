@@ -482,7 +482,7 @@ impl Wire {
             (5, 55)
         } else if self.strikes(Fault::VeryLate, letter) {
             // The controller takes what was not answered for undone 90 s after it gave up.
-            (56, 85)
+            (56, 118)
         } else if is_timed_out {
             (0, 20)
         } else if self.role == Role::Agents && letter.is_answer() && self.strikes(Fault::LateAnswer, letter) {

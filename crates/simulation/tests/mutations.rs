@@ -37,6 +37,7 @@ fn at(fault: Fault, name: &str, count: u64) -> Occasion {
 /// What is broken, what then must be violated, in which world.
 fn cases() -> Vec<Case> {
     let mut cases = cases_of_starts();
+    cases.extend(cases_of_failures());
     cases.extend(cases_of_writes());
     cases.extend(cases_of_ends());
     cases.extend(cases_of_probes());
@@ -121,6 +122,32 @@ fn cases_of_starts() -> Vec<Case> {
             }),
             vec![],
         ),
+    ]
+}
+
+fn cases_of_failures() -> Vec<Case> {
+    use Mutation as M;
+    let jobs = with(|options| {
+        options.actions = true;
+        options.operators = true;
+        options.operators_timeout_seconds = Some(241);
+        options.action_timeout_seconds = Some(241);
+    });
+    vec![
+        (
+            M::BlindToBegin,
+            Rule::LeftOut,
+            with(|options| {
+                options.clusters = 1;
+                options.update_seconds = 800;
+                options.timeout_seconds = 1500;
+                options.chaos_seconds = 600;
+            }),
+            [450, 490, 530, 570]
+                .map(|second| at(Fault::LeaveOut, "spring", second))
+                .to_vec(),
+        ),
+        (M::BlindToSuccess, Rule::Rows, jobs, vec![]),
     ]
 }
 
@@ -248,6 +275,7 @@ fn cases_of_ends() -> Vec<Case> {
             vec![],
         ),
         (M::ListAgain, Rule::Quiet, plain.clone(), vec![]),
+        (M::ReadAgain, Rule::Quiet, plain.clone(), vec![]),
         (M::WrongSums, Rule::Conditions, plain.clone(), vec![]),
         (M::FrozenTimes, Rule::Conditions, plain.clone(), vec![]),
         (M::RecordTwice, Rule::Ends, plain.clone(), vec![]),

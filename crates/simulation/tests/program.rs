@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use simulation::fault::{Fault, Faults};
@@ -54,6 +55,56 @@ fn help_lists_all_faults_and_rules_with_what_they_mean() {
         assert!(!meaning.is_empty(), "{name}");
         assert!(text.contains(&format!("  {name:<16} {meaning}\n")), "{name}");
     }
+}
+
+#[test]
+fn the_pages_name_every_rule_and_say_how_many_faults_and_rules_there_are() {
+    let page = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs")
+            .join(name);
+        std::fs::read_to_string(path).unwrap()
+    };
+    let design = page("design/simulation.md");
+    for rule in Rule::ALL {
+        let name = format!("`{}`", rule.as_str());
+        assert!(design.contains(&name), "docs/design/simulation.md lacks {name}");
+    }
+    let (faults, rules) = (Fault::ALL.len(), Rule::ALL.len());
+    let reliability = page("reliability.md")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for text in [
+        format!("against {faults} kinds of faults"),
+        format!("judges each run by {rules} rules"),
+    ] {
+        assert!(reliability.contains(&text), "docs/reliability.md lacks {text:?}");
+    }
+}
+
+#[test]
+fn a_story_that_shows_nothing_any_more_is_told_and_a_world_that_cannot_be_is_refused() {
+    let play = |options: &str| {
+        let story = format!(
+            r#"{{"about": "", "rule": "preflight", "options": {options},
+                "faults": [{{"fault": "lost", "name": "nobody", "count": 1}}]}}"#
+        );
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-story.json");
+        std::fs::write(&path, story).unwrap();
+        output(&["--story", path.to_str().unwrap()])
+    };
+    let (ended, text) = play("{}");
+    assert_eq!(ended.status.code(), Some(1), "{text}");
+    for lack in ["lost of nobody #1", "rule preflight"] {
+        assert!(
+            text.contains(&format!("the story shows nothing any more: {lack}")),
+            "{text}"
+        );
+    }
+    let (ended, _) = play(r#"{"replicas": 0}"#);
+    let error = String::from_utf8(ended.stderr).unwrap();
+    assert!(error.contains("options needs replicas"), "{error}");
 }
 
 #[test]

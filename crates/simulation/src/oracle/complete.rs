@@ -7,7 +7,7 @@ use api::time::parse_rfc3339;
 use chrono::{DateTime, Utc};
 
 use super::clocks::{EARLY, is_recorded_as_now};
-use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, Upgrade};
+use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, UNHEARD, Upgrade};
 use super::fields::{Version, version};
 use super::memory::Straggler;
 use super::row::Row;
@@ -204,11 +204,28 @@ impl Upgrade {
         has_ended && !self.wants_operators(sent)
     }
 
+    /// When a cluster was last deleted, if its row was removed since and does not tell of the same update again: whoever did that has heard
+    /// of it. What the cluster had ended before counts for nothing.
+    pub(super) fn known_deletion(&self, name: &str, cluster: &Cluster) -> Duration {
+        let started = |record: &Record| {
+            let update = record.row()?.step(word(Step::Platform));
+            update.map(|step| step.started.clone())
+        };
+        let now = self.records.get(name).and_then(started);
+        let deleted = cluster.deleted.filter(|deleted| {
+            let removed = self.removed.get(name).filter(|(_, at)| at >= deleted);
+            removed.is_some_and(|(record, _)| now.is_none() || started(record) != now)
+        });
+        deleted.unwrap_or_default()
+    }
+
     /// Whether a cluster has come to the version of a row that says that it is complete. A row that is back at an earlier attempt
     /// names none any more. Then it is the one that the rows of that attempt named before, if they did.
     fn has_run(&self, name: &str, cluster: &Cluster, row: &Row) -> bool {
         let claims = cluster.versions.last().map(|(_, claim)| *claim);
-        let runs = |to: &str| cluster.done.contains_key(to) || (claims.is_some() && claims >= version(to));
+        let since = self.known_deletion(name, cluster);
+        let has_ended = |to: &str| cluster.done.get(to).is_some_and(|done| *done >= since);
+        let runs = |to: &str| has_ended(to) || (claims.is_some() && claims >= version(to));
         if !row.to.is_empty() {
             return runs(&row.to);
         }
@@ -288,6 +305,30 @@ impl Facts {
             let has_seemed_over = tells_end && work.name == platform && is_unheard;
             is_at_work(work, owner, cluster, row) && !has_seemed_over
         })
+    }
+
+    /// Whether a cluster was registered anew and need not run what an upgrade asks for: its row was not removed, so it was taken for the
+    /// same one; or agents have reported the end of its update so soon after that that they may have begun anew since; or the storage of
+    /// the hub has gone back.
+    pub(super) fn is_reborn(&self, owner: &str, name: &str) -> bool {
+        let known = self.upgrades.get(owner).zip(self.clusters.get(name));
+        let Some((upgrade, cluster)) = known else {
+            return false;
+        };
+        let Some(deleted) = cluster.deleted else {
+            return false;
+        };
+        let is_taken_for_same = upgrade.known_deletion(name, cluster).is_zero();
+        let ends = upgrade
+            .ends
+            .iter()
+            .filter(|((of, step, _), _)| of == name && *step == Step::Platform);
+        let last = ends
+            .map(|(_, end)| end.last)
+            .filter(|last| *last >= deleted)
+            .max();
+        let is_early = last.is_some_and(|last| last < deleted.max(cluster.registered) + UNHEARD);
+        is_taken_for_same || is_early || self.rewinds.iter().any(|(at, _)| *at >= deleted)
     }
 
     /// Whether a cluster has claimed to run something older after it had ended the update that an upgrade asks for, and another

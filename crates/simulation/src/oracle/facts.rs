@@ -40,8 +40,9 @@ pub(super) struct Generation {
     pub max_failures: Option<usize>,
     /// Those that are not left out.
     pub canaries: BTreeSet<String>,
-    /// Clusters that are skipped or aborted.
+    /// Clusters that are skipped or aborted, and those of them that are aborted.
     pub left_out: BTreeSet<String>,
+    pub aborted: BTreeSet<String>,
     pub version: String,
     pub soak: Duration,
     pub limits: Limits,
@@ -288,8 +289,8 @@ impl Upgrade {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
     pub is_there: bool,
-    /// Its ManagedCluster was deleted before. Its agents learn of that when their watch says so, and then begin anew.
-    pub was_deleted: bool,
+    /// When its ManagedCluster was last deleted. Its agents learn of that when their watch says so, and then begin anew.
+    pub deleted: Option<Duration>,
     /// Its namespace is gone or on its way out. So nothing can be asked of it, and it counts as gone.
     pub lacks_namespace: bool,
     pub name_label: String,
@@ -305,7 +306,7 @@ pub(super) struct Cluster {
     pub versions: Vec<(Duration, Version)>,
     /// Versions to which upgrades have taken it by their rows, since the claim last changed: by UID of the upgrade.
     pub proven: BTreeMap<String, (Duration, Version)>,
-    /// When agents first reported the end of the update to a version.
+    /// When agents last reported the end of the update to a version for the first time since it was deleted.
     pub done: BTreeMap<String, Duration>,
     /// Since when the platform work shows the end of the update to a version.
     pub shown: BTreeMap<String, Duration>,
@@ -327,7 +328,7 @@ impl Cluster {
 
     /// It was gone before, or its namespace was.
     pub fn was_away(&self) -> bool {
-        self.was_deleted || !self.registered.is_zero()
+        self.deleted.is_some() || !self.registered.is_zero()
     }
 
     /// It claims a version.
@@ -399,6 +400,10 @@ pub(super) struct Running {
     pub target: String,
     /// Its agent has not reported its end, and nobody has deleted it.
     pub goes_on: bool,
+    /// Since when its agent reports that the update has begun or ended.
+    pub accepted: Option<Duration>,
+    /// Its request was withdrawn, and its agent reports that the cluster is asked for nothing.
+    pub is_unasked: bool,
     /// When an end that was reported was last taken back: since then, the work goes on again.
     pub taken_back: Option<Duration>,
 }
@@ -461,8 +466,10 @@ pub(super) struct Facts {
     pub disturbed: Duration,
     /// Requests of replicas that would change something, but for the Lease.
     pub writes: u64,
-    /// Lists that replicas have read, by path.
-    pub lists: BTreeMap<String, u64>,
+    /// What replicas have read and watched, without the Lease: by verb and path.
+    pub reads: BTreeMap<String, u64>,
+    /// Works whose failure agents have reported in some attempt: upgrade, cluster and name.
+    pub failures: BTreeSet<(String, String, String)>,
     /// Writes of works that the hub forbids.
     pub forbidden: Refusals,
     pub probes: Probes,
@@ -493,7 +500,8 @@ impl Facts {
         earlier.last_change = self.last_change;
         earlier.disturbed = self.disturbed;
         earlier.writes = self.writes;
-        earlier.lists = std::mem::take(&mut self.lists);
+        earlier.reads = std::mem::take(&mut self.reads);
+        earlier.failures = std::mem::take(&mut self.failures);
         earlier.requests = std::mem::take(&mut self.requests);
         earlier.tried = std::mem::take(&mut self.tried);
         earlier.checked = std::mem::take(&mut self.checked);
@@ -512,9 +520,10 @@ impl Facts {
         }
         for (name, cluster) in &mut self.clusters {
             let known = later.clusters.remove(name).unwrap_or_default();
-            cluster.was_deleted |= known.was_deleted;
+            cluster.deleted = cluster.deleted.max(known.deleted);
             for (version, since) in known.done {
-                cluster.done.entry(version).or_insert(since);
+                let done = cluster.done.entry(version).or_default();
+                *done = since.max(*done);
             }
         }
     }

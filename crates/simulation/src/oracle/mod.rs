@@ -139,10 +139,10 @@ impl Oracle {
         self.with(|facts| facts.writes)
     }
 
-    /// Lists that replicas have read, by path.
+    /// What replicas have read and watched, without the Lease: by verb and path.
     #[must_use]
-    pub fn lists(&self) -> BTreeMap<String, u64> {
-        self.with(|facts| facts.lists.clone())
+    pub fn reads(&self) -> BTreeMap<String, u64> {
+        self.with(|facts| facts.reads.clone())
     }
 
     /// Adds a violation that the log alone does not show.
@@ -185,13 +185,13 @@ impl Oracle {
     }
 
     /// Whether nothing says that a cluster runs what a complete upgrade asks for: somebody has edited its record, it was registered
-    /// anew, the upgrade was complete before it was restored, or the cluster has claimed to run something older, and another upgrade
+    /// anew and nobody has heard of that, or its agents not yet when they reported the end of its update, the upgrade was complete before it was restored, or the cluster has claimed to run something older, and another upgrade
     /// has believed it. Or something took the cluster back: a creation that a former leader had sent before the update ended.
     #[must_use]
     pub fn is_excused(&self, uid: &str, cluster: &str) -> bool {
         self.with(|facts| {
-            let was_deleted = facts.clusters.get(cluster).is_some_and(|one| one.was_deleted);
             let upgrade = facts.upgrades.get(uid);
+            let was_deleted = facts.is_reborn(uid, cluster);
             let is_edited = |upgrade: &facts::Upgrade| {
                 let record = upgrade.records.get(cluster);
                 upgrade.is_held || record.is_some_and(|record| record.is_edited)

@@ -55,12 +55,12 @@ impl Generation {
                 .and_then(|n| usize::try_from(n).ok())
         };
         let flag = |pointer: &str| spec.at(pointer).and_then(Value::as_bool).unwrap_or_default();
-        let lists = ["/upgradeStrategy/skip", "/upgradeStrategy/abort"];
-        let lists = lists.iter().filter_map(|list| spec.at(list)?.as_array());
-        let left_out: BTreeSet<String> = lists
-            .flatten()
-            .map(|one| text(one, "/cluster").to_owned())
-            .collect();
+        let named = |list: &str| -> BTreeSet<String> {
+            let entries = spec.at(list).and_then(Value::as_array).into_iter().flatten();
+            entries.map(|one| text(one, "/cluster").to_owned()).collect()
+        };
+        let aborted = named("/upgradeStrategy/abort");
+        let left_out = &named("/upgradeStrategy/skip") | &aborted;
         Self {
             number: value
                 .at("/metadata/generation")
@@ -74,6 +74,7 @@ impl Generation {
             max_failures: number("/upgradeStrategy/maxFailures"),
             canaries: &names_in(spec.at(CANARIES)) - &left_out,
             left_out,
+            aborted,
             version: text(spec, "/clusterVersion/version").to_owned(),
             soak: duration(text(spec, "/upgradeStrategy/minSuccessTime")),
             limits: Limits::of(spec),
@@ -205,7 +206,9 @@ impl Facts {
         let name = object.name();
         let was_called = cluster.called(name).to_owned();
         cluster.is_there = is_there;
-        cluster.was_deleted |= !exists;
+        if !exists {
+            cluster.deleted = Some(now);
+        }
         cluster.name_label = name_label;
         if !is_first && was_called == name && cluster.called(name) != name {
             cluster.left = Some(now);
@@ -418,7 +421,8 @@ impl Facts {
                     .proven_at(self.now)
                     .is_none_or(|version| version <= target);
             let claimed = cluster.versions.last();
-            (cluster.was_deleted || is_remembered) && claimed.is_some_and(|(_, claimed)| *claimed <= target)
+            (cluster.deleted.is_some() || is_remembered)
+                && claimed.is_some_and(|(_, claimed)| *claimed <= target)
         };
         let is_blocked = |row: &Row| row.phase == "Blocked" && row.reason == "NewerThanTarget";
         let mut upgrades = self.upgrades.values().filter(|upgrade| !upgrade.is_gone);

@@ -78,17 +78,6 @@ fn is_of_probe(body: &[u8]) -> bool {
     is_probe(&cluster, &name)
 }
 
-/// Whether a path is that of a collection, not of one object.
-fn is_list(path: &str) -> bool {
-    let mut parts = path.trim_start_matches('/').split('/');
-    let depth = if parts.next() == Some("api") { 1 } else { 2 };
-    let mut parts: Vec<_> = parts.skip(depth).collect();
-    if parts.first() == Some(&"namespaces") && parts.len() > 2 {
-        parts.drain(..2);
-    }
-    parts.len() == 1
-}
-
 /// The UID that a change names: in the object, or in the list of a JSON patch.
 fn uid_of_patch(body: &Value) -> &str {
     let mut operations = body.as_array().into_iter().flatten();
@@ -103,10 +92,11 @@ impl Facts {
         }
         self.storm(sender, sent);
         match sent.verb {
-            "GET" if is_list(sent.path) => {
-                *self.lists.entry(sent.path.to_owned()).or_default() += 1;
+            "GET" | "WATCH" if sent.path.contains("/leases") => {}
+            "GET" | "WATCH" => {
+                let read = format!("{} {}", sent.verb, sent.path);
+                *self.reads.entry(read).or_default() += 1;
             }
-            "GET" | "WATCH" => {}
             _ => self.writes += u64::from(!sent.path.contains("/leases")),
         }
         if sent.code >= 400 && matches!(sent.verb, "POST" | "PATCH") && sent.path.contains("upgradereports") {

@@ -123,7 +123,7 @@ impl Row {
         let has_checked = before.step("PostAction").is_some();
         match before.phase.as_str() {
             "Complete" if self.phase != "Complete" => return Some(format!("Complete became {}", self.phase)),
-            "Failed" if self.phase != "Failed" && !has_checked => {
+            "Failed" if !matches!(self.phase.as_str(), "Failed" | "Skipped" | "Aborted") && !has_checked => {
                 return Some(format!("Failed became {}", self.phase));
             }
             _ => {}

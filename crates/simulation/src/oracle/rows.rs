@@ -149,8 +149,8 @@ impl Upgrade {
     fn note_row(&mut self, name: &str, row: &Row, sent: Option<Duration>, goes_on: bool, now: Duration) {
         // What a row says of an end releases no slot: only agents know of it.
         let is_released = match row.phase.as_str() {
-            "Failed" | "PreActionDegraded" | "Skipped" | "Aborted" => true,
-            "Blocked" | "Pending" => !goes_on,
+            "Failed" | "PreActionDegraded" => true,
+            "Blocked" | "Pending" | "Skipped" | "Aborted" => !goes_on,
             "Complete" | "Soaking" | "PostAction" => self.has_ended(name, row, sent.unwrap_or(now)),
             _ => false,
         };
@@ -461,6 +461,9 @@ impl Facts {
         if row.phase == "Complete" && is_news {
             self.complete(owner, name, row);
         }
+        if matches!(row.phase.as_str(), "Skipped" | "Aborted") && is_news {
+            self.judge_left_out_row(owner, name, row);
+        }
         if matches!(row.phase.as_str(), "Complete" | "Soaking" | "PostAction") {
             // It came to the end of its update, and did not fail by time before.
             self.tried(Rule::Deadline);
@@ -469,6 +472,7 @@ impl Facts {
             self.judge_pools(owner, name, row, was.map_or("", |(phase, _)| phase));
         }
         if matches!(row.phase.as_str(), "Failed" | "PreActionDegraded") && is_news {
+            self.judge_failure(owner, name, row);
             self.deadline(owner, name, row);
         }
     }
@@ -481,7 +485,7 @@ impl Facts {
         let (changed, is_there) = cluster.map_or((Duration::ZERO, false), |cluster| {
             (cluster.changed, cluster.is_there)
         });
-        let goes_on = self.is_known_to_go_on(owner, name, row);
+        let goes_on = self.is_known_to_go_on(owner, name, row) && !self.is_unasked(owner, name, row);
         let is_over = self.is_over_by_work(owner, name, row);
         let falls_back = by_controller && self.falls_back(owner, name, row);
         let told = self

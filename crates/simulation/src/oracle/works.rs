@@ -20,7 +20,9 @@ use super::row::Row;
 use super::rule::Rule;
 use crate::actor::{Role, Sender};
 
+mod failures;
 mod running;
+mod withdrawals;
 
 /// A work as far as rules depend on it.
 #[derive(Default)]
@@ -159,6 +161,8 @@ impl Facts {
         if !self.by_controller() {
             self.tampered(change, &work);
         }
+        self.judge_withdrawal(change, &work);
+        self.note_failure(&work);
         self.note_asked_for(&work);
         self.note_running(change, &work);
         self.note_reported(change, &work);
@@ -456,7 +460,8 @@ impl Facts {
             || self.went_back_before(sent, ON_ITS_WAY)
             || is_edited
             || upgrade.has_former_row(&work.cluster)
-            || matches!(phase.as_str(), "Complete" | "PostAction" | "Skipped" | "Aborted")
+            || matches!(phase.as_str(), "Complete" | "PostAction")
+            || (matches!(phase.as_str(), "Skipped" | "Aborted") && !self.is_accepted(&change.after.uid))
             || (phase == "Pending" && record.is_some_and(Record::begins_anew))
             || record.and_then(Record::row).is_some_and(failed_late);
         if work.step == Some(Step::Platform) {
@@ -547,7 +552,11 @@ impl Facts {
             Some(Step::Platform) => {
                 self.ended += 1;
                 let cluster = self.cluster(&work.cluster);
-                cluster.done.entry(work.target.clone()).or_insert(now);
+                let since = cluster.deleted.unwrap_or_default();
+                let done = cluster.done.entry(work.target.clone()).or_insert(now);
+                if *done < since {
+                    *done = now;
+                }
                 cluster.shown.entry(work.target.clone()).or_insert(now);
                 let upgrade = self.upgrades.get(&work.uid);
                 let goes_on = upgrade.is_some_and(|upgrade| {

@@ -55,6 +55,10 @@ impl Facts {
             started: work.started.clone(),
             target: work.target.clone(),
             goes_on,
+            accepted: work
+                .is_accepted()
+                .then(|| known.and_then(|known| known.accepted).unwrap_or(self.now)),
+            is_unasked: work.is_unasked(),
             taken_back,
         };
         self.works.insert(uid, running);
