@@ -308,8 +308,8 @@ impl Facts {
     }
 
     /// Whether a cluster was registered anew and need not run what an upgrade asks for: its row was not removed, so it was taken for the
-    /// same one; or agents have reported the end of its update so soon after that that they may have begun anew since; or the storage of
-    /// the hub has gone back.
+    /// same one; or agents have reported the end of its update so soon after that that they may have begun anew since, or its claim shows
+    /// that they have; or the storage of the hub has gone back.
     pub(super) fn is_reborn(&self, owner: &str, name: &str) -> bool {
         let known = self.upgrades.get(owner).zip(self.clusters.get(name));
         let Some((upgrade, cluster)) = known else {
@@ -327,7 +327,11 @@ impl Facts {
             .map(|(_, end)| end.last)
             .filter(|last| *last >= deleted)
             .max();
-        let is_early = last.is_some_and(|last| last < deleted.max(cluster.registered) + UNHEARD);
+        let is_early = last.is_some_and(|last| {
+            let mut claims = cluster.versions.windows(2);
+            let is_back = claims.any(|claims| last < claims[1].0 && claims[1].1 < claims[0].1);
+            is_back || last < deleted.max(cluster.registered) + UNHEARD
+        });
         is_taken_for_same || is_early || self.rewinds.iter().any(|(at, _)| *at >= deleted)
     }
 
