@@ -50,7 +50,7 @@ pub(crate) fn rivals<'a, R: ClusterRow + 'a>(
                 // The other upgrade will not change the cluster, neither by itself nor after other upgrades
                 // are done with it.
                 Some(
-                    (Phase::Complete | Phase::Failed, _)
+                    (Phase::Complete | Phase::Failed | Phase::Skipped | Phase::Aborted, _)
                     | (Phase::Pending, Reason::Restored)
                     | (Phase::Blocked, Reason::NewerThanTarget),
                 ) => {}
@@ -151,6 +151,7 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
         Reason::CanaryFailed,
         Reason::NoCanarySelected,
         Reason::MaxFailuresExceeded,
+        Reason::WaitingForApproval,
     ];
     match phase {
         Phase::PreActionDegraded => true,

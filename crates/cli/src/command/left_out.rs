@@ -59,7 +59,7 @@ pub(super) async fn leave_out(
     let upgrade = hub.upgrade(&args.name).await?;
     let rows = hub.rows(&upgrade).await?;
     let strategy = with(&upgrade, &rows, args, list)?;
-    let text = fates(&rows, &args.clusters, list);
+    let text = fates(&rows, &args.clusters, list) + revoked(&upgrade);
     write(common, &hub, &upgrade, &strategy, (args.dry_run, &text), screen).await
 }
 
@@ -67,8 +67,18 @@ pub(super) async fn unskip(common: &Common, args: &UnskipArgs, screen: Screen) -
     let hub = Hub::connect(common).await?;
     let upgrade = hub.upgrade(&args.name).await?;
     let strategy = without(&upgrade, &args.clusters)?;
-    let text = "They are upgraded when their turn comes.\n";
-    write(common, &hub, &upgrade, &strategy, (args.dry_run, text), screen).await
+    let text = format!("They are upgraded when their turn comes.\n{}", revoked(&upgrade));
+    write(common, &hub, &upgrade, &strategy, (args.dry_run, &text), screen).await
+}
+
+/// What an edit of the lists does to approvals.
+fn revoked(upgrade: &Upgrade) -> &'static str {
+    let checkpoints = upgrade.object["spec"]["upgradeStrategy"]["approvals"].as_array();
+    if checkpoints.is_some_and(|checkpoints| !checkpoints.is_empty()) {
+        "This is another plan: approvals of the present one do not count any more, and checkpoints that are reached wait anew.\n"
+    } else {
+        ""
+    }
 }
 
 async fn write(

@@ -25,6 +25,17 @@ pub(super) fn of_plan(
     };
     let all = plan.checkpoints.iter();
     all.map(|state| {
+        // Nothing is left to start: who approved that stays, although the approval may have expired since, or be deleted.
+        let is_passed = |known: &&CheckpointStatus| {
+            known.name == *state.name
+                && known.state == CheckpointStatus::APPROVED
+                && known.plan_hash == hash.to_string()
+        };
+        if state.progress == CheckpointProgress::Ahead
+            && let Some(passed) = previous.approvals.iter().find(is_passed)
+        {
+            return passed.clone();
+        }
         let approval = state.approval.as_ref();
         let is_waiting = state.progress == CheckpointProgress::Waiting;
         let mut known = previous.approvals.iter();

@@ -27,10 +27,17 @@ pub enum Estimated {
     As(Option<UpgradeEstimate>),
 }
 
-/// True when an upgrade has an end to be estimated: it moves, and nobody holds it.
+/// True when an upgrade has an end to be estimated: it moves, or would if somebody approved, and nobody holds it.
 #[must_use]
 pub fn has_end(policy: &Policy, plan: &Plan) -> bool {
-    policy.hold.is_none() && !policy.deleting && plan.outlook.moving && !plan.outlook.complete
+    policy.hold.is_none() && !policy.deleting && moves_if_approved(plan)
+}
+
+/// True when an upgrade moves, or waits for an approval alone: who is asked wants to know when all will be done.
+#[must_use]
+pub const fn moves_if_approved(plan: &Plan) -> bool {
+    let waits = plan.summary.waiting_for_approval > 0 && plan.outlook.stalled.is_none();
+    !plan.outlook.complete && (plan.outlook.moving || waits)
 }
 
 /// How long the slowest cluster takes in nine of ten cases that has not started, rounded up. `None` if a step of it has a time that nobody

@@ -140,7 +140,7 @@ fn maintenance(summary: &Summary, minimum: Option<TimeDelta>) -> Option<Maintena
 
 /// When the upgrade ends, while it has an end to be estimated.
 fn estimated(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_>) -> Option<UpgradeEstimate> {
-    let moves = plan.outlook.moving && !plan.outlook.complete && !input.paused && input.restored.is_none();
+    let moves = estimate::moves_if_approved(plan) && !input.paused && input.restored.is_none();
     let shown = || {
         estimate::shown(
             previous.latest.estimate.as_ref(),

@@ -59,7 +59,9 @@ fn an_older_upgrade_goes_first_where_neither_has_started() {
 fn an_older_upgrade_that_is_done_gives_way() {
     assert_eq!(rival(OLD, of(Phase::Complete), None).0, None);
     assert_eq!(rival(OLD, of(Phase::Failed), None).0, None);
-    for phase in [Phase::Complete, Phase::Failed] {
+    assert_eq!(rival(OLD, of(Phase::Skipped), None).0, None);
+    assert_eq!(rival(OLD, of(Phase::Aborted), None).0, None);
+    for phase in [Phase::Complete, Phase::Failed, Phase::Skipped, Phase::Aborted] {
         let (hold, cluster) = rival(OLD, of(phase), Some(Step::Platform));
         assert_eq!(hold, Some(RivalHold::Yielding), "with kept works");
         assert_eq!(
@@ -130,7 +132,12 @@ fn a_cluster_that_was_dropped_in_flight_is_held_until_its_row_is_gone_from_the_h
 
 #[test]
 fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
-    for reason in [Reason::Paused, Reason::CanaryFailed, Reason::MaxFailuresExceeded] {
+    for reason in [
+        Reason::Paused,
+        Reason::CanaryFailed,
+        Reason::MaxFailuresExceeded,
+        Reason::WaitingForApproval,
+    ] {
         let gated = Record::from(record(Phase::Pending).reason(reason));
         assert_eq!(rival(OLD, gated, None).0, Some(RivalHold::Stuck));
     }

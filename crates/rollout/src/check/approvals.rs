@@ -1,11 +1,16 @@
 //! Rules about checkpoints (`docs/design/rules.md#approvals`).
 
+use chrono::TimeDelta;
+
 use super::operations::is_start;
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Busy, CheckpointPlace, Cluster, ClusterState, GivenApproval, HashedCanary, Phase, PlanHash, Selection,
     Step,
 };
+
+/// How long a cluster may have left the selection without making another plan.
+const LEFT_FOR: TimeDelta = TimeDelta::seconds(5);
 
 impl Checker<'_> {
     /// Nothing starts behind a checkpoint without an approval of the present plan, and the plan wakes up when one that it goes by
@@ -70,7 +75,15 @@ impl Checker<'_> {
             .iter()
             .filter(|case| {
                 let cluster = case.cluster;
-                !cluster.gone && cluster.left_out.is_none() && matches!(cluster.selection, Selection::In)
+                let Some(state) = case.state else { return false };
+                let stays = match cluster.selection {
+                    Selection::In => true,
+                    Selection::Left(since) => {
+                        self.now < since + LEFT_FOR
+                            || !matches!(state.record.phase, Phase::Pending | Phase::Blocked)
+                    }
+                };
+                stays && !cluster.gone && cluster.left_out.is_none()
             })
             .collect();
         // Stable, so by name within canaries and others.

@@ -3,7 +3,7 @@
 use super::operations::{follows_pre_action, is_start};
 use super::{Case, Checker, ViolationKind};
 use crate::maintenance::{Calendar, Opening};
-use crate::model::Reason;
+use crate::model::{Phase, Reason};
 
 impl Checker<'_> {
     /// Nothing starts outside of a window, and the plan wakes up when one opens for a cluster that waits for it.
@@ -29,7 +29,13 @@ impl Checker<'_> {
             let Opening::Closed { opens: Some(opens) } = opening else {
                 continue;
             };
-            let waits = state.record.reason == Reason::WaitingForWindow && self.policy.clock_trusted;
+            // Whoever edits a row may write anything into it.
+            let is_before = matches!(
+                state.record.phase,
+                Phase::Pending | Phase::PreAction | Phase::PreActionDegraded
+            );
+            let waits =
+                is_before && state.record.reason == Reason::WaitingForWindow && self.policy.clock_trusted;
             if waits && self.plan.wake_at.is_none_or(|wake| wake > *opens) {
                 let text = format!("wakes at {:?}, opens at {opens}", self.plan.wake_at);
                 self.report(ViolationKind::WakeMissed, Some(case.cluster), text);

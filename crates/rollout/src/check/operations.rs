@@ -31,11 +31,25 @@ fn is_first_request(cluster: &Cluster, operation: &Operation) -> bool {
 /// True when the operation begins the first step after the pre-action. It counts even if it repeats one of which nobody knows whether it
 /// was carried out.
 pub(super) fn follows_pre_action(cluster: &Cluster, operation: &Operation) -> bool {
-    let phase = cluster.record.as_deref().map(|record| record.phase);
+    let record = cluster.record.as_deref();
+    let phase = record.map(|record| record.phase);
+    let attempt = match operation {
+        Operation::Create { attempt, .. } | Operation::Update { attempt, .. } => Some(attempt),
+        _ => None,
+    };
+    let is_begun = match cluster.step_work(operation.step()) {
+        StepWork::Absent | StepWork::Rival { .. } => false,
+        StepWork::Ours(work) => work.vanished || attempt == Some(&work.attempt),
+        _ => true,
+    };
+    // The update has begun since, although no record says so yet.
+    let is_later = operation.step() > Step::Platform
+        && (record.is_some_and(|record| record.stages[Stage::Platform.index()].is_some())
+            || live(cluster, Step::Platform).is_some_and(|work| attempt == Some(&work.attempt)));
     moves(operation)
         && operation.step() > Step::PreAction
         && matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded))
-        && matches!(cluster.step_work(operation.step()), StepWork::Absent)
+        && !(is_begun || is_later)
 }
 
 fn gives_way(cluster: &Cluster) -> bool {

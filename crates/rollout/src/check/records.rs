@@ -174,9 +174,8 @@ fn leaves_open(written: &Record, work: &Work, step: Step) -> bool {
 }
 
 /// True when a cluster is queued and a restarted controller would find it in flight by a work: no row is written, or the row says
-/// that the cluster is queued for another attempt, or that its pre-action is degraded there, and the work began since.
+/// that it is queued for another attempt, has a degraded pre-action there or is left out, and the work began since.
 fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
-    let is_queued = |record: &Record| record.phase.is_queued();
     let mut works = Step::ALL
         .into_iter()
         .filter(|step| *step != Step::PostAction)
@@ -184,17 +183,15 @@ fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
     let mut has_work = || match cluster.written.as_deref() {
         None => works.next().is_some(),
         Some(written) if written.attempt == record.attempt => false,
-        Some(written) if written.phase == Phase::PreActionDegraded => {
-            works.any(|(step, work)| step != Step::PreAction && leaves_open(written, work, step))
-        }
-        Some(written) if written.phase.is_left_out() => works.any(|(step, work)| {
-            let is_asked = step != Step::PreAction && work.withdrawal == Withdrawal::None;
-            is_asked && leaves_open(written, work, step)
-        }),
-        Some(written) if !is_queued(written) => false,
+        Some(written) if written.phase == Phase::PreActionDegraded || written.phase.is_left_out() => works
+            .any(|(step, work)| {
+                let is_asked = step != Step::PreAction && work.withdrawal == Withdrawal::None;
+                is_asked && leaves_open(written, work, step)
+            }),
+        Some(written) if !written.phase.is_queued() => false,
         Some(written) => works.any(|(step, work)| leaves_open(written, work, step)),
     };
-    is_queued(record) && !record.unreadable && has_work()
+    record.phase.is_queued() && !record.unreadable && has_work()
 }
 
 /// True when a written record is of another attempt than the record, and the cluster has no slot in that attempt: neither does
@@ -208,8 +205,7 @@ fn tells_of_no_start(cluster: &Cluster, written: &Record, record: &Record) -> bo
     written.attempt != record.attempt && !holds && !has_started
 }
 
-/// True when an edit ended the step by which a cluster held a slot, and the attempt before can be found on the hub: its row, or its
-/// works where no row is known to be written.
+/// True when an edit ended the step by which a cluster held a slot, and its row or works still tell of the attempt before.
 fn is_edit_unwritten(cluster: &Cluster, record: &Record) -> bool {
     let works = &cluster.works[..Step::PostAction.index()];
     let mut works = works.iter().filter_map(StepWork::ours);

@@ -8,6 +8,7 @@ use crate::model::{
     Checkpoint, CheckpointPlace, CheckpointProgress, CheckpointState, Cluster, GivenApproval, HashedCanary,
     Phase, PlanHash, Policy, Selection,
 };
+use crate::planner::attempts::LEAVE_DEBOUNCE;
 use crate::planner::canaries::Canaries;
 use crate::planner::cluster::Evaluation;
 use crate::planner::held::holds;
@@ -38,7 +39,7 @@ impl Checkpoints {
         if policy.checkpoints.is_empty() {
             return Checkpoints::default();
         }
-        let hash = plan_hash(policy, fleet);
+        let hash = plan_hash(now, policy, fleet);
         let counted = || fleet.iter().filter(|(_, evaluation)| !evaluation.dropped);
         let total = counted().count();
         let started = counted()
@@ -142,14 +143,20 @@ fn waits(checkpoint: &Checkpoint) -> Arc<str> {
 }
 
 /// The hash of the plan: over the spec, the clusters that are selected and not skipped in the order in which they start, and the
-/// attempts of the canaries.
-fn plan_hash(policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> PlanHash {
-    let is_covered =
-        |cluster: &Cluster| cluster.selection == Selection::In && !cluster.gone && cluster.left_out.is_none();
+/// attempts of the canaries. A cluster that leaves the selection for a moment, or after it has started, as one does that restarts in
+/// the middle of its update, makes no other plan.
+fn plan_hash(now: DateTime<Utc>, policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> PlanHash {
+    let is_covered = |cluster: &Cluster, evaluation: &Evaluation| {
+        let stays = match cluster.selection {
+            Selection::In => true,
+            Selection::Left(since) => now < since + LEAVE_DEBOUNCE || !evaluation.record.phase.is_queued(),
+        };
+        stays && !evaluation.dropped && !cluster.gone && cluster.left_out.is_none()
+    };
     let covered = |canary: bool| {
         fleet
             .iter()
-            .filter(move |(cluster, _)| is_covered(cluster) && cluster.canary == canary)
+            .filter(move |(cluster, evaluation)| is_covered(cluster, evaluation) && cluster.canary == canary)
     };
     let in_order = covered(true).chain(covered(false));
     let canaries = covered(true).map(|(cluster, evaluation)| HashedCanary {

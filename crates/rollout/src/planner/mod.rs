@@ -82,7 +82,7 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
         kept.push(cluster);
     }
     let states: Vec<(&Cluster, &ClusterState)> = kept.into_iter().zip(&plan.clusters).collect();
-    plan.summary = outlook::summarize(&slots, &openings, &states);
+    plan.summary = outlook::summarize(policy, &slots, &openings, &states);
     plan.outlook = outlook::outlook(policy, &slots, &plan.summary, &states);
     let is_over = !plan.clusters.iter().any(may_start);
     plan.checkpoints = std::mem::take(&mut slots.checkpoints).states(is_over);

@@ -15,7 +15,22 @@ use crate::planner::evidence::TOLERATED_LEAD;
 use crate::planner::slots::Slots;
 use crate::planner::windows::Openings;
 
-pub(crate) fn summarize(slots: &Slots, openings: &Openings, fleet: &[(&Cluster, &ClusterState)]) -> Summary {
+/// True when a cluster does not start before somebody approves, also if it waits for something else as well, such as its window.
+fn waits_for_approval(policy: &Policy, slots: &Slots, cluster: &Cluster, record: &Record) -> bool {
+    let is_closed = || {
+        let gate = slots.gate(policy, cluster.canary);
+        gate.is_some_and(|(reason, _)| reason == Reason::WaitingForApproval)
+    };
+    let waits = record.phase == Phase::Pending && cluster.selection == Selection::In;
+    record.reason == Reason::WaitingForApproval || (waits && is_closed())
+}
+
+pub(crate) fn summarize(
+    policy: &Policy,
+    slots: &Slots,
+    openings: &Openings,
+    fleet: &[(&Cluster, &ClusterState)],
+) -> Summary {
     let mut summary = Summary {
         max_concurrency: slots.limit,
         in_flight: slots.held,
@@ -33,11 +48,15 @@ pub(crate) fn summarize(slots: &Slots, openings: &Openings, fleet: &[(&Cluster, 
         summary.skipped += usize::from(record.phase == Phase::Skipped);
         summary.aborted += usize::from(record.phase == Phase::Aborted);
         summary.blocked += usize::from(record.phase == Phase::Blocked || is_stuck(cluster, record));
-        if record.reason == Reason::WaitingForWindow {
+        let is_before = matches!(
+            record.phase,
+            Phase::Pending | Phase::PreAction | Phase::PreActionDegraded
+        );
+        if is_before && record.reason == Reason::WaitingForWindow {
             summary.waiting_for_window += 1;
             summary.next_opening = earliest(summary.next_opening, openings.next_for(cluster));
         }
-        summary.waiting_for_approval += usize::from(record.reason == Reason::WaitingForApproval);
+        summary.waiting_for_approval += usize::from(waits_for_approval(policy, slots, cluster, record));
         let applied = record.phase.is_started() || record.stages.iter().flatten().next().is_some();
         summary.applied += usize::from(applied);
         let degraded = record.phase == Phase::PreActionDegraded;

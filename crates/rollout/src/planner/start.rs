@@ -263,7 +263,7 @@ impl ClusterEvaluator<'_> {
                     rival.upgrade
                 )),
                 RivalHold::Stuck => Some(format!(
-                    "Upgrade {} holds this cluster and is stuck on it. Retry, edit or delete that upgrade.",
+                    "Upgrade {} holds this cluster and is stuck on it. Retry, approve, edit or delete that upgrade.",
                     rival.upgrade
                 )),
                 RivalHold::Undeletable => Some(format!(
@@ -302,11 +302,20 @@ impl ClusterEvaluator<'_> {
         }
     }
 
-    /// True when the step would begin after the pre-action, which is a start as far as windows are concerned.
+    /// True when the step would begin after the pre-action, which is a start as far as windows are concerned: a work that is left of an
+    /// earlier attempt or of another upgrade is changed for it.
     fn follows_pre_action(&self, step: Step) -> bool {
+        let is_open = match self.cluster.step_work(step) {
+            StepWork::Absent | StepWork::Rival { .. } => true,
+            StepWork::Ours(work) => {
+                !work.vanished
+                    && attempts::work_of_attempt(self.cluster, &self.out.record, self.policy, step).is_none()
+            }
+            _ => false,
+        };
         step > Step::PreAction
             && matches!(self.before, Phase::PreAction | Phase::PreActionDegraded)
-            && matches!(self.cluster.step_work(step), StepWork::Absent)
+            && is_open
             && self.cluster.busy.is_none()
     }
 

@@ -242,3 +242,50 @@ fn the_checker_finds_a_start_that_nobody_has_approved() {
     let expiring = two().approval("one", &present, Some(50));
     refused(Kind::WakeMissed, 0, asked(), expiring, |plan| plan.wake_at = None);
 }
+
+/// Whoever is asked must hear of it although it is night somewhere: the upgrade is not stalled, and waits for an approval.
+#[test]
+fn a_cluster_outside_its_window_waits_for_the_approval_as_well() {
+    let start = || policy().checkpoint("start", CheckpointPlace::Started(Limit::Count(0)));
+    let night = || {
+        fleet()
+            .cluster("a")
+            .calendar(super::windows::of_minutes(0))
+            .cluster("b")
+            .calendar(super::windows::of_minutes(0))
+    };
+    let plan = planned(90, start(), night());
+    assert_eq!(stand(&plan, "a"), WAITS);
+    let plan = planned(30, start(), night());
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForWindow));
+    assert_eq!(plan.summary.waiting_for_approval, 2);
+    assert_eq!((plan.outlook.moving, plan.outlook.stalled), (false, None));
+}
+
+/// A cluster that restarts in the middle of its update may drop out of its Placement.
+#[test]
+fn a_cluster_that_leaves_for_a_moment_or_after_its_start_makes_no_other_plan() {
+    let started = || record(Phase::Partial).stage(Stage::Platform, 0);
+    let before = planned(
+        0,
+        gated(),
+        after_canary()
+            .record(started())
+            .work(Step::Platform, work(0).running()),
+    );
+    let leaves = |seconds: i64, fleet: FleetBuilder| hash(&planned(seconds, gated(), fleet.left(0)));
+    let partial = || {
+        after_canary()
+            .record(started())
+            .work(Step::Platform, work(0).running())
+    };
+    assert_eq!(
+        leaves(3, after_canary()),
+        hash(&planned(0, gated(), after_canary()))
+    );
+    assert_ne!(
+        leaves(60, after_canary()),
+        hash(&planned(0, gated(), after_canary()))
+    );
+    assert_eq!(leaves(60, partial()), hash(&before));
+}

@@ -235,3 +235,67 @@ fn an_update_that_may_have_been_requested_is_read_and_not_requested_again_when_t
     assert_eq!(super::writes(&closed), ["read a/Platform"]);
     assert_eq!(stand(&closed, "a"), (Phase::PreAction, Reason::WaitingForWindow));
 }
+
+/// What is left of an earlier attempt is changed for the update, which is a start all the same.
+#[test]
+fn an_update_that_changes_an_earlier_work_is_not_requested_after_the_pre_action_when_the_window_has_closed() {
+    let policy = policy()
+        .pre_action()
+        .edited("r2", &[Step::PreAction, Step::Platform])
+        .build();
+    let done = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .work(Step::PreAction, work(7000).revision("r2").succeeded())
+        .work(Step::Platform, work(100).succeeded())
+        .record(
+            record(Phase::PreAction)
+                .revision("r2")
+                .stage(Stage::PreAction, 7000),
+        )
+        .build();
+    assert_eq!(
+        super::writes(&plan_of(7199, &policy, &done)),
+        ["update a/Platform Repoint"]
+    );
+    let closed = plan_of(7200, &policy, &done);
+    assert_eq!(super::writes(&closed), Vec::<String>::new());
+    assert_eq!(stand(&closed, "a"), (Phase::Pending, Reason::WaitingForWindow));
+}
+
+/// Somebody may have written that into its row. It stops nobody.
+#[test]
+fn a_cluster_that_is_done_waits_for_no_window_whatever_its_row_says() {
+    let policy = policy().build();
+    for phase in [Phase::Complete, Phase::Failed, Phase::Partial] {
+        let done = record(phase)
+            .reason(Reason::WaitingForWindow)
+            .stage(Stage::Platform, 0);
+        let fleet = fleet()
+            .cluster("a")
+            .calendar(second_hour())
+            .record(done)
+            .cluster("b")
+            .build();
+        let plan = plan_of(100, &policy, &fleet);
+        assert!(starts(&plan).contains(&"b"), "{phase}");
+        assert_eq!(plan.summary.waiting_for_window, 0, "{phase}");
+    }
+}
+
+/// The pre-action and the update have ended in one reading, so that no record tells of the update yet.
+#[test]
+fn a_step_after_the_update_is_no_start_although_the_record_is_in_the_pre_action() {
+    let policy = policy().pre_action().operators().build();
+    let updated = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .work(Step::PreAction, work(7000).succeeded())
+        .work(Step::Platform, work(7100).succeeded())
+        .record(record(Phase::PreAction).succeeded(Stage::PreAction, 7000))
+        .build();
+    assert_eq!(
+        super::writes(&plan_of(7300, &policy, &updated)),
+        ["create a/Operators"]
+    );
+}

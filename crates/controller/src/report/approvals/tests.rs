@@ -52,6 +52,18 @@ fn a_checkpoint_that_waits_says_since_when_and_what_to_do() {
     );
 }
 
+/// An approval that expires when all is over, or is deleted, takes nothing away and causes no write.
+#[test]
+fn who_approved_stays_when_nothing_is_left_to_start() {
+    let mut status = ManagedClustersUpgradeStatus::default();
+    status.approvals = of_plan(&plan(CheckpointProgress::Approved), &status, Utc::now());
+    let over = of_plan(&plan(CheckpointProgress::Ahead), &status, Utc::now());
+    assert_eq!(over, status.approvals);
+    status.approvals[0].plan_hash = "another".to_owned();
+    let other = of_plan(&plan(CheckpointProgress::Ahead), &status, Utc::now());
+    assert_eq!((&*other[0].state, &*other[0].approver), ("Ahead", ""));
+}
+
 #[test]
 fn a_checkpoint_that_is_approved_says_by_whom_and_asks_nobody() {
     let plan = plan(CheckpointProgress::Approved);
