@@ -20,6 +20,12 @@ pub fn reports_of(namespace: &str) -> String {
     format!("{CLUSTERS}/v1beta1/namespaces/{namespace}/managedclustersupgradereports")
 }
 
+/// The path of the approvals of a namespace.
+#[must_use]
+pub fn approvals_of(namespace: &str) -> String {
+    format!("{CLUSTERS}/v1beta1/namespaces/{namespace}/managedclustersupgradeapprovals")
+}
+
 /// The path of the set bindings of a namespace.
 #[must_use]
 pub fn bindings_of(namespace: &str) -> String {

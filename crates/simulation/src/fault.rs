@@ -174,6 +174,12 @@ faults! {
     ProbeNonsense = "probe-nonsense";
     /// The answers of a cluster to a probe arrive up to 50 s late.
     LateAnswer = "late-answer";
+    /// The spec gets other maintenance windows, an exclusion or none for a while.
+    Rewindow = "rewindow";
+    /// An approval is deleted.
+    Disapprove = "disapprove";
+    /// Somebody approves a plan that is none, or an earlier one.
+    FalseApproval = "false-approval";
 }
 
 impl Fault {
@@ -253,8 +259,17 @@ impl Fault {
             | Self::DeleteProbe
             | Self::ForgeProbe
             | Self::ProbeNonsense
-            | Self::LateAnswer => false,
+            | Self::LateAnswer
+            | Self::Rewindow
+            | Self::Disapprove
+            | Self::FalseApproval => false,
         }
+    }
+
+    /// Whether it strikes only windows and approvals.
+    #[must_use]
+    pub const fn is_of_control(self) -> bool {
+        matches!(self, Self::Rewindow | Self::Disapprove | Self::FalseApproval)
     }
 
     /// Whether it strikes only what clusters are asked.

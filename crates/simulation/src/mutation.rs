@@ -24,6 +24,16 @@ pub enum Mutation {
     BlindToBegin,
     /// It takes an action whose objects are there for one that has failed.
     BlindToSuccess,
+    /// It does not see that there are maintenance windows.
+    BlindToWindows,
+    /// It does not see that windows have exclusions.
+    BlindToExclusions,
+    /// It takes less time for enough before a window closes.
+    BlindToRemaining,
+    /// It does not see at which checkpoints approvals are asked for.
+    BlindToCheckpoints,
+    /// It does not see that approvals expire.
+    BlindToExpiry,
     /// It does not see `maxFailures`.
     BlindToFailures,
     /// It takes the time limit of a cluster for shorter than it is.
@@ -240,13 +250,18 @@ fn loop_over_fleet() -> Vec<Extra> {
 
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 60] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
         Self::BlindToLeftOut,
         Self::BlindToBegin,
         Self::BlindToSuccess,
+        Self::BlindToWindows,
+        Self::BlindToExclusions,
+        Self::BlindToRemaining,
+        Self::BlindToCheckpoints,
+        Self::BlindToExpiry,
         Self::BlindToFailures,
         Self::BlindToTime,
         Self::BlindToVersion,
@@ -313,6 +328,14 @@ impl Mutation {
             )),
             Self::BlindToBegin => Some(("\"string\":\"4.14.12\"", "\"string\":\"4.14.9\"")),
             Self::BlindToSuccess => Some(("\"type\":\"Available\"", "\"type\":\"Degraded\"")),
+            Self::BlindToWindows => Some(("\"maintenance\":{", "\"strangeMaintenance\":{")),
+            Self::BlindToExclusions => Some(("\"exclusions\":[", "\"strangeExclusions\":[")),
+            Self::BlindToRemaining => Some(("\"minimumRemaining\":\"250s\"", "\"minimumRemaining\":\"1s\"")),
+            Self::BlindToCheckpoints => Some((
+                "\"approvals\":[{\"name\":\"clusters\"",
+                "\"strange\":[{\"name\":\"clusters\"",
+            )),
+            Self::BlindToExpiry => Some(("\"expires\":\"2026", "\"strange\":\"2026")),
             Self::BlindToFailures => Some(("\"maxFailures\":0", "\"maxFailures\":9")),
             Self::BlindToTime => Some((
                 "\"clusterUpgradeTimeout\":\"240s\"",

@@ -11,6 +11,9 @@ use crate::fault::Fault;
 /// The first of the seeds whose upgrades may ask clusters and wait for worker pools. Sweeps do not come to them by themselves.
 pub const ASKING: u64 = 1 << 62;
 
+/// In seeds with this bit, starts may depend on maintenance windows and approvals. Sweeps do not come to them by themselves.
+pub const CONTROLLED: u64 = 1 << 61;
+
 /// What an upgrade does with the answers of clusters to its preflight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preflight {
@@ -95,6 +98,18 @@ pub struct Options {
     pub pools_seconds: u64,
     /// `workerPoolsTimeout` in seconds.
     pub pools_timeout_seconds: u64,
+    /// How often the maintenance window opens, in minutes; zero if there is none.
+    pub window_minutes: u64,
+    /// How long it is open, in seconds.
+    pub window_seconds: u64,
+    /// `minimumRemaining` in seconds; zero for none.
+    pub remaining_seconds: u64,
+    /// After how many clusters an approval is asked for; absent for none.
+    pub approve_at: Option<u64>,
+    /// Whether one is asked for after the canaries, too.
+    pub approve_canaries: bool,
+    /// For how long an approval counts, in seconds; zero for ever.
+    pub approval_seconds: u64,
     /// How often each fault happens, in thousandths of its occasions. A story names its faults one by one instead.
     #[serde(skip)]
     pub rates: Vec<(Fault, u64)>,
@@ -138,6 +153,12 @@ impl Default for Options {
             worker_pools: false,
             pools_seconds: 30,
             pools_timeout_seconds: 21_600,
+            window_minutes: 0,
+            window_seconds: 0,
+            remaining_seconds: 0,
+            approve_at: None,
+            approve_canaries: false,
+            approval_seconds: 0,
             rates: Vec::new(),
         }
     }
@@ -194,7 +215,46 @@ impl Options {
             rates: rates(choices),
             ..Self::default()
         };
-        plain.asking(choices, seed >= ASKING)
+        plain
+            .asking(choices, seed >= ASKING)
+            .controlled(choices, seed & CONTROLLED != 0)
+    }
+
+    /// The same with maintenance windows and approvals, in a part of the seeds that may have them. All others they cost nothing.
+    fn controlled(mut self, choices: Choices, may_be: bool) -> Self {
+        let happens = |name: &str, per_mille| may_be && choices.of(name, 0).happens(per_mille);
+        let between = |name: &str, least, most| choices.of(name, 0).between(least, most);
+        if happens("windows", 600) {
+            self.window_minutes = choices.of("window period", 0).pick(&[5, 10, 15]).unwrap_or(5);
+            self.window_seconds = between("window", 60, self.window_minutes * 60 - 60);
+            if happens("minimum remaining", 400) {
+                self.remaining_seconds = between("remaining", 10, self.window_seconds / 2);
+            }
+        }
+        if happens("approvals", 600) {
+            self.approve_at = Some(between("approve at", 0, self.clusters - 1));
+            self.approve_canaries = self.canaries > 0 && happens("approve canaries", 500);
+            if happens("approvals expire", 300) {
+                self.approval_seconds = between("approval", 60, 400);
+            }
+        }
+        if !self.is_controlled() {
+            self.rates.retain(|(fault, _)| !fault.is_of_control());
+        }
+        self
+    }
+
+    /// Whether starts depend on windows or approvals.
+    #[must_use]
+    pub const fn is_controlled(&self) -> bool {
+        self.window_minutes > 0 || self.approve_at.is_some()
+    }
+
+    /// How long each step of a cluster may wait for a window or an approval.
+    #[must_use]
+    pub const fn control(&self) -> Duration {
+        let approvals = if self.approve_at.is_some() { 120 } else { 0 };
+        Duration::from_secs(2 * 60 * self.window_minutes + approvals)
     }
 
     /// The same with a preflight and worker pools, in a part of the seeds that may have them. All others they cost nothing.

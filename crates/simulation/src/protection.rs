@@ -53,6 +53,9 @@ pub enum Protection {
     Sense,
     /// It waits for the answer of a cluster. Without: it does not hear a cluster any more that has not answered after a while.
     Patience,
+    /// It compares the plan of an approval with the present one, and notices that one is deleted. Without: any plan will do, and what
+    /// was approved once stays so.
+    Approvals,
     /// It notices that a work is gone at last. Without: it does not hear of that if it took long.
     Departure,
 }

@@ -85,6 +85,13 @@ fn is_true(value: &Value, condition: &str) -> bool {
     })
 }
 
+/// Whether a status says of each cluster that it lists that it waits for its window.
+fn waits_for_window(value: &Value) -> bool {
+    let waiting = value.at("/status/waitingClusters").and_then(Value::as_array);
+    let waits = |one: &Value| one.get("reason").and_then(Value::as_str) == Some("WaitingForWindow");
+    waiting.is_some_and(|waiting| !waiting.is_empty() && waiting.iter().all(waits))
+}
+
 struct Run {
     options: Arc<Options>,
     clock: VirtualClock,
@@ -283,8 +290,11 @@ impl Run {
 
     /// Waits until everything is complete.
     async fn end(&mut self) -> Result<()> {
-        let per_cluster =
-            self.options.update() * 4 + self.options.soak() + self.options.answers() + Duration::from_mins(3);
+        let per_cluster = self.options.update() * 4
+            + self.options.soak()
+            + self.options.answers()
+            + self.options.control()
+            + Duration::from_mins(3);
         let ahead = if self.network.may_strike(Fault::ClockFar) {
             AHEAD
         } else {
@@ -326,6 +336,7 @@ impl Run {
                 self.oracle
                     .recorded(self.clock.elapsed(), self.network.disturbed());
                 self.told(open);
+                self.people.approve_all().await?;
             }
             self.revive()?;
         }
@@ -362,8 +373,9 @@ impl Run {
         }
         let value = object.value();
         let tells = TELLING.iter().any(|condition| is_true(&value, condition));
-        // What another upgrade has under way ends, or fails by time: no human is needed yet.
-        let is_right = tells || self.oracle.waits_for_another(&object.uid);
+        // What another upgrade has under way ends, or fails by time: no human is needed yet. Nor is one where the status says that a
+        // window is waited for.
+        let is_right = tells || self.oracle.waits_for_another(&object.uid) || waits_for_window(&value);
         self.oracle.check(Rule::Told, is_right, || {
             format!(
                 "nothing of {name} has moved for {STILL:?}, and no condition says so: {}",

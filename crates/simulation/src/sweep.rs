@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Result, anyhow};
 
 use crate::fault::{Fault, Faults};
-use crate::options::{ASKING, Options};
+use crate::options::{ASKING, CONTROLLED, Options};
 use crate::oracle::Rule;
 use crate::run::{Outcome, run};
 use crate::trace::Trace;
@@ -32,7 +32,7 @@ pub struct Totals {
 }
 
 /// A sweep of this many seeds tries every rule.
-const WHOLE: u64 = 400;
+const WHOLE: u64 = 320;
 /// In a sweep of this many, every fault happens.
 const LARGE: u64 = 2000;
 
@@ -41,10 +41,13 @@ impl Totals {
     /// need seeds in which they are asked.
     #[must_use]
     pub fn untried(&self, first: u64) -> Vec<Rule> {
-        let asks = first >= ASKING;
+        let (asks, is_controlled) = (first >= ASKING, first & CONTROLLED != 0);
         let rules = Rule::ALL.iter().filter(|_| self.runs >= WHOLE);
-        let is_of_answers = |rule: &Rule| matches!(rule, Rule::Preflight | Rule::Probes | Rule::WorkerPools);
-        let rules = rules.filter(|rule| asks || !is_of_answers(rule));
+        let rules = rules.filter(|rule| match rule {
+            Rule::Preflight | Rule::Probes | Rule::WorkerPools => asks,
+            Rule::Windows | Rule::Approvals => is_controlled,
+            _ => true,
+        });
         rules
             .filter(|rule| !self.checked.contains_key(rule))
             .copied()
@@ -54,9 +57,10 @@ impl Totals {
     /// Faults that have never happened in a large sweep of seeds from this one on, although they could.
     #[must_use]
     pub fn unseen(&self, first: u64) -> Vec<Fault> {
-        let asks = first >= ASKING;
+        let (asks, is_controlled) = (first >= ASKING, first & CONTROLLED != 0);
         let faults = Fault::ALL.iter().filter(|_| self.runs >= LARGE);
         let possible = faults.filter(|fault| asks || !fault.is_of_probes());
+        let possible = possible.filter(|fault| is_controlled || !fault.is_of_control());
         possible
             .filter(|fault| !self.faults.contains_key(fault))
             .copied()
@@ -168,7 +172,13 @@ mod tests {
         totals.faults = others.map(|fault| (*fault, 1)).collect();
         assert_eq!(totals.unseen(0), [Fault::Kill]);
         totals.faults.remove(&Fault::Withhold);
-        assert_eq!(totals.unseen(0), [Fault::Kill], "nobody is asked");
+        totals.faults.remove(&Fault::Rewindow);
+        assert_eq!(
+            totals.unseen(0),
+            [Fault::Kill],
+            "nobody is asked, and nothing is controlled"
+        );
+        assert!(totals.unseen(CONTROLLED).contains(&Fault::Rewindow));
         assert!(totals.unseen(ASKING).contains(&Fault::Withhold));
         totals.runs = WHOLE;
         assert_eq!(totals.unseen(0), []);

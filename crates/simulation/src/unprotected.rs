@@ -22,6 +22,7 @@ use crate::admin::{upgrades_of, works_of};
 use crate::answers::{Body, refusal, reset, whole};
 use crate::letter::Letter;
 use crate::names::{HUB, OUTSIDER, STRANGERS, TEAM, UPGRADE};
+use crate::people::FALSE_PLANS;
 use crate::protection::Protection;
 use crate::wire::Wire;
 
@@ -105,11 +106,12 @@ impl Wire {
                 let wire = self.clone();
                 Ok(self.deliver(letter).await?.map(|body| wire.lose_sight(body)))
             }
-            Protection::Belonging if letter.is_about_reports() => {
-                let wire = self.clone();
-                let answer = self.deliver(letter).await?;
-                Ok(answer.map(|body| changed(body, move |text| wire.believe(text))))
+            Protection::Approvals
+                if letter.is_to("GET", "upgradeapprovals") || letter.is_to("WATCH", "upgradeapprovals") =>
+            {
+                self.deceive(letter, Self::approve).await
             }
+            Protection::Belonging if letter.is_about_reports() => self.deceive(letter, Self::believe).await,
             Protection::Relisting if letter.is_watch() => self.watch_once(letter).await,
             Protection::Relisting if letter.verb == "GET" && self.has_expired(letter.path()) => {
                 sleep(Duration::from_secs(1)).await;
@@ -126,6 +128,13 @@ impl Wire {
             }
             _ => self.deliver(letter).await,
         }
+    }
+
+    /// Sends a request whose answer is changed.
+    async fn deceive(self, letter: Letter, change: fn(&Self, &str) -> String) -> Answer {
+        let wire = self.clone();
+        let answer = self.deliver(letter).await?;
+        Ok(answer.map(|body| changed(body, move |text| change(&wire, text))))
     }
 
     /// Whether this replica is not one of the first.
@@ -352,6 +361,21 @@ impl Wire {
             &format!("\"namespace\":\"{TEAM}\",\"ownerReferences\":{owner}"),
         )
         .replace("0123456789abcdef", revision.unwrap_or_default())
+    }
+
+    /// Approvals of whatever plan as if they were of the present one, and without those that go.
+    fn approve(&self, text: &str) -> String {
+        let upgrade = crate::people::upgrade(self.hub(), UPGRADE);
+        let plan = upgrade
+            .as_deref()
+            .and_then(|upgrade| upgrade.pointer("/status/approvals/0/planHash")?.as_str());
+        let plan = format!("\"planHash\":\"{}\"", plan.unwrap_or_default());
+        let there = text
+            .split_inclusive('\n')
+            .filter(|event| !event.contains("\"type\":\"DELETED\""));
+        FALSE_PLANS.iter().fold(there.collect(), |text: String, hash| {
+            text.replace(&format!("\"planHash\":\"{hash}\""), &plan)
+        })
     }
 
     fn is_in_sight(&self, line: &str) -> bool {

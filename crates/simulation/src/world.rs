@@ -329,6 +329,7 @@ pub fn upgrade(options: &Options, name: &str) -> Value {
             spec["ocpOperators"] = json!({"approveAllUpgrades": true});
         }
         ask(options, &mut spec, &mut strategy);
+        control(options, &mut spec, &mut strategy);
     }
     spec["upgradeStrategy"] = strategy;
     json!({
@@ -337,6 +338,35 @@ pub fn upgrade(options: &Options, name: &str) -> Value {
         "metadata": {"name": name, "namespace": TEAM},
         "spec": spec,
     })
+}
+
+/// Adds windows and checkpoints.
+fn control(options: &Options, spec: &mut Value, strategy: &mut Value) {
+    if options.window_minutes > 0 {
+        spec["maintenance"] = maintenance(options, options.window_minutes, options.window_seconds);
+    }
+    let Some(clusters) = options.approve_at else {
+        return;
+    };
+    let mut checkpoints = vec![json!({"name": "clusters", "when": clusters})];
+    if options.approve_canaries {
+        checkpoints.insert(0, json!({"name": "canaries", "when": "CanariesComplete"}));
+    }
+    strategy["approvals"] = Value::from(checkpoints);
+}
+
+/// A window that opens every few minutes, in a zone that is half an hour off in every other seed.
+#[must_use]
+pub fn maintenance(options: &Options, minutes: u64, seconds: u64) -> Value {
+    let zone = ["UTC", "Asia/Kolkata"][usize::from(options.seed % 2 == 1)];
+    let mut maintenance = json!({
+        "timeZone": zone,
+        "windows": [{"name": "often", "schedule": format!("*/{minutes} * * * *"), "duration": format!("{seconds}s")}],
+    });
+    if options.remaining_seconds > 0 {
+        maintenance["minimumRemaining"] = format!("{}s", options.remaining_seconds).into();
+    }
+    maintenance
 }
 
 /// Adds what clusters are asked.

@@ -38,6 +38,7 @@ fn at(fault: Fault, name: &str, count: u64) -> Occasion {
 fn cases() -> Vec<Case> {
     let mut cases = cases_of_starts();
     cases.extend(cases_of_failures());
+    cases.extend(cases_of_control());
     cases.extend(cases_of_writes());
     cases.extend(cases_of_ends());
     cases.extend(cases_of_probes());
@@ -148,6 +149,52 @@ fn cases_of_failures() -> Vec<Case> {
                 .to_vec(),
         ),
         (M::BlindToSuccess, Rule::Rows, jobs, vec![]),
+    ]
+}
+
+fn cases_of_control() -> Vec<Case> {
+    use Mutation as M;
+    let windows = with(|options| {
+        options.clusters = 4;
+        options.update_seconds = 40;
+        options.window_minutes = 10;
+        options.window_seconds = 60;
+    });
+    let remaining = Options {
+        window_seconds: 300,
+        remaining_seconds: 250,
+        ..windows.clone()
+    };
+    let excluded = with(|options| {
+        options.clusters = 6;
+        options.update_seconds = 30;
+        options.chaos_seconds = 300;
+        options.window_minutes = 5;
+        options.window_seconds = 290;
+    });
+    let approvals = with(|options| {
+        options.clusters = 4;
+        options.update_seconds = 70;
+        options.chaos_seconds = 400;
+        options.approve_at = Some(1);
+    });
+    let expiring = Options {
+        approval_seconds: 60,
+        ..approvals.clone()
+    };
+    vec![
+        (M::BlindToWindows, Rule::Windows, windows, vec![]),
+        (M::BlindToRemaining, Rule::Windows, remaining, vec![]),
+        (
+            M::BlindToExclusions,
+            Rule::Windows,
+            excluded,
+            [40, 80, 120, 160]
+                .map(|second| at(Fault::Rewindow, "spring", second))
+                .to_vec(),
+        ),
+        (M::BlindToCheckpoints, Rule::Approvals, approvals, vec![]),
+        (M::BlindToExpiry, Rule::Approvals, expiring, vec![]),
     ]
 }
 
@@ -415,6 +462,13 @@ fn every_fault_changes_what_happens() {
         pools_seconds: 20,
         ..busy()
     };
+    let controlled = Options {
+        window_minutes: 5,
+        window_seconds: 200,
+        approve_at: Some(1),
+        ..busy()
+    };
+    let without_of_controlled = hash(&controlled);
     let without_of_asked = hash(&asked);
     let (without, without_of_two) = (hash(&busy()), hash(&two));
     let without_of_paged = hash(&paged);
@@ -427,6 +481,7 @@ fn every_fault_changes_what_happens() {
         };
         let (world, without) = match fault {
             Fault::Withdraw => (two.clone(), without_of_two),
+            fault if fault.is_of_control() => (controlled.clone(), without_of_controlled),
             Fault::PageExpired => (paged.clone(), without_of_paged),
             fault if fault.is_of_probes() => (asked.clone(), without_of_asked),
             _ => (busy(), without),

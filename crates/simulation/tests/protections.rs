@@ -213,6 +213,33 @@ fn cases_of_people() -> Vec<Case> {
     cases
 }
 
+/// Faults of windows and approvals.
+fn cases_of_control() -> Vec<Case> {
+    use Fault as F;
+    use Protection as P;
+    vec![
+        Case {
+            mutation: Mutation::BlindToExclusions,
+            ..case(F::Rewindow, 300, P::Approvals, Rule::Windows).within(|options| {
+                options.window_minutes = 5;
+                options.window_seconds = 290;
+                options.chaos_seconds = 300;
+                options.clusters = 6;
+            })
+        },
+        case(F::FalseApproval, 300, P::Approvals, Rule::Approvals).within(|options| {
+            options.approve_at = Some(1);
+            options.chaos_seconds = 300;
+        }),
+        case(F::Disapprove, 300, P::Approvals, Rule::Approvals).within(|options| {
+            options.approve_at = Some(0);
+            options.update_seconds = 100;
+            options.clusters = 5;
+            options.chaos_seconds = 600;
+        }),
+    ]
+}
+
 /// Faults of what is recorded, and of works that stay.
 fn cases_of_records() -> Vec<Case> {
     use Fault as F;
@@ -279,6 +306,7 @@ fn cases() -> Vec<Case> {
     let mut cases = cases_of_requests();
     cases.extend(cases_of_machines());
     cases.extend(cases_of_people());
+    cases.extend(cases_of_control());
     cases.extend(cases_of_records());
     cases.extend(cases_of_probes());
     cases

@@ -7,11 +7,14 @@ use api::time::parse_rfc3339;
 use chrono::{DateTime, Utc};
 
 use super::clocks::{EARLY, is_recorded_as_now};
-use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, UNHEARD, Upgrade};
+use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, Upgrade};
 use super::fields::{Version, version};
 use super::memory::Straggler;
 use super::row::Row;
 use super::rule::Rule;
+
+/// For how long an agent may not notice that its watch has gone silent, and what happened meanwhile.
+const AGENT_DEAF: Duration = Duration::from_secs(330);
 
 /// What rows call a step.
 pub(super) const fn word(step: Step) -> &'static str {
@@ -330,7 +333,7 @@ impl Facts {
         let is_early = last.is_some_and(|last| {
             let mut claims = cluster.versions.windows(2);
             let is_back = claims.any(|claims| last < claims[1].0 && claims[1].1 < claims[0].1);
-            is_back || last < deleted.max(cluster.registered) + UNHEARD
+            is_back || last < deleted.max(cluster.registered) + AGENT_DEAF
         });
         is_taken_for_same || is_early || self.rewinds.iter().any(|(at, _)| *at >= deleted)
     }

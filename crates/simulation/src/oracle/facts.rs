@@ -7,12 +7,12 @@ use std::time::Duration;
 use api::names::Step as WorkStep;
 
 use super::answers::Probes;
-use super::asked::Asked;
 use super::fields::Version;
-use super::limits::Limits;
+use super::generation::Generation;
 use super::memory::{Refusals, Reported, Straggler, Told, Withdrawn};
 use super::row::Row;
 use super::rule::{Rule, Violation};
+use super::schedule::Approval;
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
 use crate::trace::Trace;
@@ -26,39 +26,6 @@ pub(super) const UNHEARD: Duration = Duration::from_secs(135);
 
 /// Upgrade, cluster, name of the work, revision and retry.
 pub(super) type Key = (String, String, String, String, String);
-
-/// A spec of an upgrade, as far as rules depend on it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Generation {
-    pub number: i64,
-    /// When it came.
-    pub since: Duration,
-    pub max_concurrency: usize,
-    /// Nothing may start: it is paused or invalid.
-    pub is_shut: bool,
-    pub is_invalid: bool,
-    pub max_failures: Option<usize>,
-    /// Those that are not left out.
-    pub canaries: BTreeSet<String>,
-    /// Clusters that are skipped or aborted, and those of them that are aborted.
-    pub left_out: BTreeSet<String>,
-    pub aborted: BTreeSet<String>,
-    pub version: String,
-    pub soak: Duration,
-    pub limits: Limits,
-    /// What follows the release in each cluster.
-    pub after: After,
-    pub asked: Asked,
-    /// All that it asks for of clusters: whatever an edit changes of that queues them again.
-    pub asks: String,
-}
-
-/// The steps that a spec asks for after the release.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct After {
-    pub operators: bool,
-    pub action: bool,
-}
 
 /// What is known of a cluster's rows in one upgrade.
 #[derive(Clone, Debug, Default)]
@@ -154,6 +121,8 @@ pub(super) struct Upgrade {
     /// When the hub removed it.
     pub ended: Option<Duration>,
     pub generations: Vec<Generation>,
+    /// The plans that its statuses have told, and the generation of which each was.
+    pub plans: BTreeSet<(i64, String)>,
     /// When the status first told which generation.
     pub acknowledged: Vec<(Duration, i64)>,
     /// Clusters under way, and since when.
@@ -473,6 +442,7 @@ pub(super) struct Facts {
     /// Writes of works that the hub forbids.
     pub forbidden: Refusals,
     pub probes: Probes,
+    pub approvals: Vec<Approval>,
     /// Clusters whose agents have changed works since somebody last looked.
     pub applied: BTreeSet<String>,
     /// Requests of the last minute, by replica and request.

@@ -5,10 +5,12 @@ mod answers;
 mod asked;
 mod clocks;
 mod complete;
+mod control;
 mod counts;
 mod deadlines;
 mod facts;
 mod fields;
+mod generation;
 mod limits;
 mod memory;
 mod objects;
@@ -19,6 +21,7 @@ mod row;
 mod rows;
 mod rule;
 mod said;
+mod schedule;
 mod starts;
 mod statuses;
 mod told;
@@ -270,6 +273,7 @@ impl Facts {
             "managedclustersupgradereports" => self.report(change),
             "managedclustersupgrades" => self.upgrade(change),
             "managedclusters" => self.managed_cluster(change),
+            "managedclustersupgradeapprovals" => self.approval(change),
             "namespaces" => self.namespace(change),
             "placementdecisions" => self.decision(change),
             "managedclustersetbindings" => self.binding(change),

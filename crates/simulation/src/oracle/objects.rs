@@ -9,10 +9,9 @@ use api::names::{
 use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::asked::Asked;
-use super::facts::{After, Cluster, Facts, Generation, Record, Upgrade};
-use super::fields::{Version, duration, label, text, version};
-use super::limits::Limits;
+use super::facts::{Cluster, Facts, Record, Upgrade};
+use super::fields::{Version, label, text, version};
+use super::generation::{CANARIES, Generation, names_in};
 use super::row::Row;
 use super::rule::Rule;
 use crate::actor::Sender;
@@ -21,74 +20,6 @@ use crate::names::OUTSIDER;
 
 /// How long a replica writes without a renewed claim: the renew deadline of the controller's election.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-
-/// The fields of a spec that say what is asked for of clusters.
-const ASKED: [&str; 4] = [
-    "clusterVersion",
-    "ocpOperators",
-    "preUpgradeAction",
-    "postUpgradeAction",
-];
-
-fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
-    let expressions = selector.and_then(|selector| selector.at("/matchExpressions")?.as_array());
-    let values = expressions
-        .into_iter()
-        .flatten()
-        .filter_map(|one| one.get("values")?.as_array());
-    values
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(ToOwned::to_owned)
-        .collect()
-}
-
-/// Where a spec names its canaries.
-const CANARIES: &str = "/upgradeStrategy/canaryClusters/clusterSelector";
-
-impl Generation {
-    fn of(value: &Value) -> Self {
-        let spec = value.get("spec").unwrap_or(&Value::Null);
-        let number = |pointer: &str| {
-            spec.at(pointer)
-                .and_then(Value::as_u64)
-                .and_then(|n| usize::try_from(n).ok())
-        };
-        let flag = |pointer: &str| spec.at(pointer).and_then(Value::as_bool).unwrap_or_default();
-        let named = |list: &str| -> BTreeSet<String> {
-            let entries = spec.at(list).and_then(Value::as_array).into_iter().flatten();
-            entries.map(|one| text(one, "/cluster").to_owned()).collect()
-        };
-        let aborted = named("/upgradeStrategy/abort");
-        let left_out = &named("/upgradeStrategy/skip") | &aborted;
-        Self {
-            number: value
-                .at("/metadata/generation")
-                .and_then(Value::as_i64)
-                .unwrap_or_default(),
-            max_concurrency: number("/upgradeStrategy/maxConcurrency").unwrap_or(10),
-            since: Duration::ZERO,
-            // The only invalid spec of a run names one manifest twice.
-            is_shut: flag("/paused") || is_invalid(spec),
-            is_invalid: is_invalid(spec),
-            max_failures: number("/upgradeStrategy/maxFailures"),
-            canaries: &names_in(spec.at(CANARIES)) - &left_out,
-            left_out,
-            aborted,
-            version: text(spec, "/clusterVersion/version").to_owned(),
-            soak: duration(text(spec, "/upgradeStrategy/minSuccessTime")),
-            limits: Limits::of(spec),
-            after: After {
-                operators: flag("/ocpOperators/approveAllUpgrades"),
-                action: spec.get("postUpgradeAction").is_some(),
-            },
-            asked: Asked::of(spec),
-            asks: ASKED
-                .map(|field| spec.get(field).unwrap_or(&Value::Null).to_string())
-                .join(" "),
-        }
-    }
-}
 
 fn note<'a>(value: &'a Value, name: &str) -> &'a str {
     let notes = value.at("/metadata/annotations");
@@ -101,21 +32,6 @@ fn note<'a>(value: &'a Value, name: &str) -> &'a str {
 /// The version that a ManagedCluster claims.
 fn claimed(object: &Object) -> Option<Version> {
     version(claimed_version(&object.value()))
-}
-
-/// Whether one of the actions names a manifest twice.
-fn is_invalid(spec: &Value) -> bool {
-    ["preUpgradeAction", "postUpgradeAction"].iter().any(|action| {
-        let manifests = spec
-            .at(&format!("/{action}/manifestWork/workload/manifests"))
-            .and_then(Value::as_array);
-        let names: Vec<&str> = manifests
-            .into_iter()
-            .flatten()
-            .map(|one| text(one, "/metadata/name"))
-            .collect();
-        names.iter().collect::<BTreeSet<_>>().len() < names.len()
-    })
 }
 
 impl Facts {
@@ -178,6 +94,7 @@ impl Facts {
         }
         self.select();
         if change.kind == ChangeKind::Modified && self.by_controller() {
+            self.note_plans(&object.uid, &value);
             self.status(&object.uid, &value);
         }
     }

@@ -128,9 +128,12 @@ impl Row {
             }
             _ => {}
         }
+        // What may have been requested after the pre-action was not, and the window has closed.
+        let gives_back =
+            before.phase == "PreAction" && self.phase == "Pending" && self.reason == "WaitingForWindow";
         for step in &before.steps {
             // A cluster that is blocked before the end of a step begins that step anew.
-            if was_blocked && step.outcome.is_empty() {
+            if (was_blocked || gives_back) && step.outcome.is_empty() {
                 continue;
             }
             let Some(now) = self.step(&step.name) else {

@@ -43,6 +43,10 @@ rules! {
     Paused = "paused";
     /// No cluster starts that the spec skips or aborts.
     LeftOut = "left-out";
+    /// No cluster starts outside its maintenance windows, or when less than minimumRemaining is left of them.
+    Windows = "windows";
+    /// No cluster starts behind a checkpoint without an approval of the present plan.
+    Approvals = "approvals";
     /// Nothing starts after the rows show more failures than `maxFailures`.
     Budget = "budget";
     /// A cluster is in the hands of one upgrade at a time.

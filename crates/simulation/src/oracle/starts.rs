@@ -222,8 +222,7 @@ impl Facts {
             let names = names.join(", ");
             format!("{names} are under way at the same time, and maxConcurrency is {limit}")
         });
-        self.judge_asked(work, goes_on || is_exempt);
-        self.judge_left_out(work, sent, goes_on || is_exempt);
+        self.judge_spec(work, sent, goes_on || is_exempt);
         self.check(Rule::Exclusive, rival.is_none(), || {
             format!(
                 "{cluster} started while {} is at work on it",
@@ -246,6 +245,13 @@ impl Facts {
             });
         }
         self.note_under_way(work);
+    }
+
+    /// A start is one that a spec in force allows.
+    fn judge_spec(&mut self, work: &Work, sent: Duration, may_start: bool) {
+        self.judge_asked(work, may_start);
+        self.judge_left_out(work, sent, may_start);
+        self.judge_control(work, sent, may_start);
     }
 
     /// No cluster starts that every spec leaves out by which the start may go.

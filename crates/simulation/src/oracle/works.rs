@@ -167,16 +167,7 @@ impl Facts {
         self.note_running(change, &work);
         self.note_reported(change, &work);
         match change.kind {
-            ChangeKind::Added if self.by_controller() => {
-                self.keys.insert(change.after.uid.to_string(), work.key());
-                let is_late = self.is_late(&work);
-                self.created(&work);
-                self.judge_acks(&work);
-                self.judge_image(&work);
-                if work.takes_slot() && !is_late {
-                    self.start(&work);
-                }
-            }
+            ChangeKind::Added if self.by_controller() => self.added(change, &work),
             ChangeKind::Added => {}
             ChangeKind::Modified => {
                 let before = change.before.as_ref().map(|before| Work::of(before));
@@ -187,6 +178,7 @@ impl Facts {
                     let is_other = before.uid != work.uid
                         || (&before.revision, &before.retry) != (&work.revision, &work.retry);
                     if is_other {
+                        self.judge_after_pre_action(&work);
                         self.begins(&work);
                     }
                     // What is being deleted does not start.
@@ -227,6 +219,18 @@ impl Facts {
                     created.deleted = Some((self.now, by));
                 }
             }
+        }
+    }
+
+    fn added(&mut self, change: &Change, work: &Work) {
+        self.keys.insert(change.after.uid.to_string(), work.key());
+        let is_late = self.is_late(work);
+        self.judge_after_pre_action(work);
+        self.created(work);
+        self.judge_acks(work);
+        self.judge_image(work);
+        if work.takes_slot() && !is_late {
+            self.start(work);
         }
     }
 

@@ -2,6 +2,7 @@
 //! right again.
 
 mod backup;
+mod control;
 mod edits;
 mod fleet;
 mod forgery;
@@ -16,6 +17,7 @@ use serde_json::Value;
 use spoke_sim::Agents;
 
 use self::backup::Backup;
+pub use self::control::FALSE_PLANS;
 use self::sites::Sites;
 use crate::admin::{Admin, works_of};
 use crate::fault::Fault;
@@ -40,6 +42,7 @@ enum Undo {
     Calm(String),
     OmitHub(&'static str),
     TakeUp(&'static str),
+    Window(&'static str),
     Claim,
     LetGo(String),
     Offer(String),
@@ -63,6 +66,7 @@ pub struct People {
     /// asks for an older version than it runs, and it can only harm itself.
     liars: BTreeSet<String>,
     retries: u64,
+    approvals: u64,
     /// The second upgrade was deleted for good.
     is_withdrawn: bool,
     /// What was backed up so far.
@@ -88,6 +92,7 @@ impl People {
             tampered: BTreeSet::new(),
             liars: BTreeSet::new(),
             retries: 0,
+            approvals: 0,
             is_withdrawn: false,
             backups: Vec::new(),
             shapes: BTreeSet::new(),
@@ -122,6 +127,7 @@ impl People {
         }
         for name in self.upgrades() {
             self.edit(name, second).await?;
+            self.control(name, second).await?;
         }
         self.forge(second).await?;
         self.unbind(second).await?;
@@ -147,6 +153,7 @@ impl People {
             if self.has_left_out(name) {
                 self.leave_out(name, None).await?;
             }
+            self.set_windows(name).await?;
         }
         for path in std::mem::take(&mut self.tampered) {
             // It may be gone already.
@@ -214,6 +221,7 @@ impl People {
             Undo::LetGo(path) => self.let_go(&path).await?,
             Undo::OmitHub(name) => self.select_hub(name, false).await?,
             Undo::TakeUp(name) => self.leave_out(name, None).await?,
+            Undo::Window(name) => self.set_windows(name).await?,
             Undo::Calm(name) => {
                 self.agents.set_faults(&name, spoke_sim::Faults::default());
             }

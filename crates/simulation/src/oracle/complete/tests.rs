@@ -1,6 +1,6 @@
 use super::*;
 use crate::actor::{Role, Sender};
-use crate::oracle::facts::Generation;
+use crate::oracle::generation::Generation;
 
 /// The end of a step whose work was created at 00:05:28 and names this start.
 fn end(started: &str) -> End {
@@ -183,7 +183,7 @@ fn the_end_of_the_very_step_that_a_row_tells_of_as_open_was_reported() {
     let has_ended = |begun: &str, retry: &str, ended: u64| {
         let at = Duration::from_secs(ended);
         let mut upgrade = Upgrade {
-            generations: vec![crate::oracle::facts::Generation::default()],
+            generations: vec![crate::oracle::generation::Generation::default()],
             ..Upgrade::default()
         };
         let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());

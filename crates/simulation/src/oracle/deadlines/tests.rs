@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::oracle::facts::{Created, Generation};
+use crate::oracle::facts::Created;
+use crate::oracle::generation::Generation;
 use crate::oracle::limits::{Limits, OPERATORS_TIMEOUT};
 use crate::oracle::row::Step as RowStep;
 

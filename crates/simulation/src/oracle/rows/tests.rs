@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::actor::Role;
-use crate::oracle::facts::{End, Generation, Running};
+use crate::oracle::facts::{End, Running};
+use crate::oracle::generation::Generation;
 use crate::oracle::row::Step;
 
 const NOW: Duration = Duration::from_mins(5);

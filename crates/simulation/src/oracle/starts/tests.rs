@@ -1,5 +1,6 @@
 use super::*;
-use crate::oracle::facts::{After, End, Generation};
+use crate::oracle::facts::End;
+use crate::oracle::generation::{After, Generation};
 use crate::oracle::memory::Told;
 
 const LOST: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::oracle::facts::Generation;
+use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
 
 const EDIT: Duration = Duration::from_mins(1);

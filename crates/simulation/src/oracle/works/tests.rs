@@ -2,7 +2,8 @@ use api::names::ANNOTATION_SOAK_STARTED_AT;
 use serde_json::json;
 
 use super::*;
-use crate::oracle::facts::{After, Generation, Running, Upgrade};
+use crate::oracle::facts::{Running, Upgrade};
+use crate::oracle::generation::{After, Generation};
 use crate::oracle::memory::Told;
 use crate::oracle::row::Step as RowStep;
 

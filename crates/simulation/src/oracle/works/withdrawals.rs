@@ -1,12 +1,15 @@
 //! What is withdrawn from clusters that are aborted: no update that a cluster has accepted.
 
+use std::time::Duration;
+
 use api::names::Step;
 use hub_sim::{At as _, Change};
 use serde_json::Value;
 
 use super::Work;
-use crate::oracle::facts::{DEAF, Facts};
+use crate::oracle::facts::{DEAF, Facts, Upgrade};
 use crate::oracle::fields::text;
+use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
 use crate::oracle::rule::Rule;
 
@@ -46,6 +49,15 @@ impl Work {
     }
 }
 
+impl Upgrade {
+    /// The specs that may be in force at a time. While the last one is invalid, an earlier one still is.
+    fn valid_in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
+        let is_invalid = self.in_force(at).any(|spec| spec.is_invalid);
+        let earlier = self.generations.iter().filter(move |_| is_invalid);
+        self.in_force(at).chain(earlier)
+    }
+}
+
 impl Facts {
     /// A request is withdrawn only from a cluster that is aborted, and not when its agents had reported long before that the update
     /// had begun.
@@ -59,7 +71,7 @@ impl Facts {
         let sent = self.sent();
         let upgrade = self.upgrades.get(&work.uid);
         let is_named = upgrade.is_some_and(|upgrade| {
-            let mut specs = upgrade.in_force(sent);
+            let mut specs = upgrade.valid_in_force(sent);
             specs.any(|spec| spec.aborted.contains(&work.cluster))
         });
         let is_accepted = self.is_accepted(&change.after.uid);
@@ -76,7 +88,7 @@ impl Facts {
         let sent = self.sent();
         let upgrade = self.upgrades.get(owner);
         let is_named = upgrade.is_some_and(|upgrade| {
-            let mut specs = upgrade.in_force(sent);
+            let mut specs = upgrade.valid_in_force(sent);
             specs.any(|spec| {
                 let is_aborted = spec.aborted.contains(name);
                 spec.left_out.contains(name) && is_aborted == (row.phase == "Aborted")
