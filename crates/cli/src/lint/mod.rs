@@ -217,6 +217,7 @@ impl Linter {
         problems.extend(image_without_digest(&object));
         problems.extend(without_effect::settings(written));
         problems.extend(windows::never_open(written, chrono::Utc::now()));
+        problems.extend(windows::estimate_fits(written, chrono::Utc::now()));
         problems.sort_by(|a, b| a.field.cmp(&b.field));
         problems.dedup();
         problems

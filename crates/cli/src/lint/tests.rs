@@ -194,7 +194,10 @@ fn a_setting_without_effect_is_a_warning() {
     let spec = json!({
         "clusterVersion": {"channel": "stable-4.20", "version": "4.20.4", "adminAcks": ack},
         "preflight": {"ignore": ["Failing"], "unknownRisks": "Accept"},
-        "upgradeStrategy": {"workerPoolsTimeout": "6h"},
+        "upgradeStrategy": {
+            "workerPoolsTimeout": "6h",
+            "approvals": [{"name": "half", "when": "50%"}, {"name": "all", "when": "100%"}],
+        },
     });
     let found = linter.check(&object(&spec));
     assert!(found.iter().all(|problem| problem.warning), "{found:?}");
@@ -205,6 +208,7 @@ fn a_setting_without_effect_is_a_warning() {
             "spec.clusterVersion.adminAcks[0].key",
             "spec.preflight.ignore",
             "spec.preflight.unknownRisks",
+            "spec.upgradeStrategy.approvals[1].when",
             "spec.upgradeStrategy.workerPoolsTimeout",
         ]
     );

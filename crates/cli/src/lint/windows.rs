@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use api::maintenance::{MaintenanceSpec, Zone};
+use api::maintenance::{ESTIMATE, MaintenanceExclusion, MaintenanceSpec, MaintenanceWindow, Zone};
 use api::validate::parse_duration;
 use chrono::{DateTime, Utc};
+use resolve::snapshot::ControllerSettings;
+use resolve::spec::resolve_spec;
+use resolve::works::WorkFlags;
+use rollout::forecast::sum_of_time_limits;
 use rollout::maintenance::{Calendar, Exclusion, HORIZON, Opening, Window};
 use serde_json::Value;
 
@@ -18,16 +22,7 @@ pub(super) fn never_open(object: &Value, now: DateTime<Utc>) -> Vec<Problem> {
     let Ok(zone) = Zone::named(&spec.time_zone) else {
         return Vec::new();
     };
-    let exclusions: Vec<Exclusion> = spec
-        .exclusions
-        .iter()
-        .filter_map(|exclusion| {
-            Some(Exclusion {
-                start: exclusion.start.parse().ok()?,
-                end: exclusion.end.parse().ok()?,
-            })
-        })
-        .collect();
+    let exclusions = exclusions(&spec);
     let minimum = spec.minimum_remaining.as_deref().and_then(parse_duration);
     let opens = |windows: Vec<Arc<Window>>| {
         let calendar = Calendar::new(zone.clone(), windows, &exclusions, minimum.unwrap_or_default());
@@ -44,14 +39,7 @@ pub(super) fn never_open(object: &Value, now: DateTime<Utc>) -> Vec<Problem> {
     }
     let windows = spec.windows.iter().enumerate();
     let shut = windows.filter(|(_, window)| {
-        let read = || {
-            Some(Arc::new(Window {
-                name: Arc::from(window.name.as_str()),
-                schedule: window.schedule.parse().ok()?,
-                duration: parse_duration(&window.duration)?,
-            }))
-        };
-        read().is_some_and(|window| Some(window.duration) > minimum && !opens(vec![window]))
+        read(window).is_some_and(|window| Some(window.duration) > minimum && !opens(vec![window]))
     });
     shut.map(|(index, window)| {
         Problem::warning(
@@ -65,6 +53,45 @@ pub(super) fn never_open(object: &Value, now: DateTime<Utc>) -> Vec<Problem> {
     .collect()
 }
 
+fn exclusions(spec: &MaintenanceSpec) -> Vec<Exclusion> {
+    let read = |exclusion: &MaintenanceExclusion| {
+        Some(Exclusion {
+            start: exclusion.start.parse().ok()?,
+            end: exclusion.end.parse().ok()?,
+        })
+    };
+    spec.exclusions.iter().filter_map(read).collect()
+}
+
+fn read(window: &MaintenanceWindow) -> Option<Arc<Window>> {
+    Some(Arc::new(Window {
+        name: Arc::from(window.name.as_str()),
+        schedule: window.schedule.parse().ok()?,
+        duration: parse_duration(&window.duration)?,
+    }))
+}
+
+/// Warns if no window is long enough for `minimumRemaining: Estimate` as long as no update was measured.
+pub(super) fn estimate_fits(object: &Value, now: DateTime<Utc>) -> Option<Problem> {
+    let spec: MaintenanceSpec = serde_json::from_value(object["spec"]["maintenance"].clone()).ok()?;
+    if spec.minimum_remaining.as_deref() != Some(ESTIMATE) || spec.windows.is_empty() {
+        return None;
+    }
+    let upgrade = serde_json::from_value(object.clone()).ok()?;
+    let grace = ControllerSettings::default().operators_grace;
+    let resolved = resolve_spec(&upgrade, &WorkFlags::default(), grace).ok()?;
+    let limits = sum_of_time_limits(&resolved.policy);
+    let zone = Zone::named(&spec.time_zone).ok()?;
+    let windows = spec.windows.iter().filter_map(read).collect();
+    let calendar = Calendar::new(zone, windows, &exclusions(&spec), limits);
+    let text = format!(
+        "Estimate is the sum of the time limits, {}, until five clusters are done, and no window is that long: no cluster starts. Lower the limits of spec.upgradeStrategy, or set a duration",
+        rollout::duration(limits)
+    );
+    let is_shut = calendar.at(now) == Opening::Closed { opens: None };
+    is_shut.then(|| Problem::warning("spec.maintenance.minimumRemaining", text))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -76,6 +103,30 @@ mod tests {
         let problems = never_open(&object, "2026-11-02T12:00:00Z".parse().unwrap());
         assert!(problems.iter().all(|problem| problem.warning));
         problems.into_iter().map(|problem| problem.field).collect()
+    }
+
+    #[test]
+    fn an_estimate_that_no_window_is_long_enough_for_is_named() {
+        let warned = |duration: &str, limit: &str| {
+            let object = json!({
+                "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+                "metadata": {"name": "spring", "namespace": "fleet"},
+                "spec": {
+                    "clusterSelector": {"matchLabels": {"a": "b"}}, "clusterVersion": {"version": "4.20.4"},
+                    "upgradeStrategy": {"clusterUpgradeTimeout": limit},
+                    "maintenance": {
+                        "windows": [{"name": "w", "schedule": "0 22 * * *", "duration": duration}],
+                        "minimumRemaining": "Estimate",
+                    },
+                },
+            });
+            let problem = estimate_fits(&object, "2026-11-02T12:00:00Z".parse().unwrap());
+            problem.map(|problem| (problem.field, problem.warning))
+        };
+        let field = "spec.maintenance.minimumRemaining".to_owned();
+        assert_eq!(warned("2h", "3h"), Some((field, true)));
+        assert_eq!(warned("6h", "3h"), None);
+        assert_eq!(warned("2h", "90m"), None);
     }
 
     #[test]

@@ -18,6 +18,17 @@ pub(super) fn settings(object: &Value) -> Vec<Problem> {
                 .to_owned(),
         );
     }
+    let checkpoints = strategy["approvals"].as_array().into_iter().flatten();
+    for (index, _) in checkpoints
+        .enumerate()
+        .filter(|(_, checkpoint)| checkpoint["when"] == "100%")
+    {
+        add(
+            &format!("spec.upgradeStrategy.approvals[{index}].when"),
+            "has no effect, because all clusters start before anybody is asked; use a smaller share, a number of clusters or CanariesComplete"
+                .to_owned(),
+        );
+    }
     let preflight = &spec["preflight"];
     let is_asked = preflight["mode"] == "Report" || preflight["mode"] == "Require";
     let has_ignored = preflight["ignore"]

@@ -479,9 +479,11 @@ pub(crate) fn queued_again(
 /// attempt, and works that are left are leftovers.
 fn taken_up(cluster: &Cluster, record: Record, policy: &Policy, now: DateTime<Utc>) -> Record {
     let has_begun = record.stages.iter().any(Option::is_some);
-    let record = queued_keeping(record, now, |_| true);
+    let mut record = queued_keeping(record, now, |_| true);
     let mut steps = Step::ALL.into_iter();
     if has_begun || steps.any(|step| cluster.step_work(step).is_kept()) {
+        // Nothing on the hub may tell of the attempt: its works are gone, and its row may not have been written.
+        record.attempt.retry = Arc::from(again(&record.attempt.retry));
         on_new_revision(cluster, record, policy)
     } else {
         record

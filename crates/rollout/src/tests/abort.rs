@@ -152,8 +152,11 @@ fn a_pre_action_ends_and_the_update_is_never_requested() {
     let gone = fleet().cluster("a").record(acting_record());
     let plan = planned(10, asked(), gone.clone().aborted("wrong site"));
     assert_eq!(stand(&plan, "a"), ABORTED);
-    let plan = planned(10, asked(), gone);
-    assert_eq!(&*record_of(&plan, "a").attempt.retry, "~", "it is taken up again");
+    let untold = fleet().cluster("a").draft(acting_record());
+    for gone in [gone, untold] {
+        let plan = planned(10, asked(), gone);
+        assert_eq!(&*record_of(&plan, "a").attempt.retry, "~", "it is taken up again");
+    }
     let doubtful = acting(work(0).succeeded()).unsettled(Step::Platform);
     let plan = planned(10, asked(), doubtful);
     assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
