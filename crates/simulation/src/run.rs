@@ -424,13 +424,14 @@ impl Run {
             let is_retried_late = self.options.asks() && fault.fault.disturbs();
             is_retried_late || matches!(fault.fault, Fault::WatchSilent | Fault::InvalidRow)
         };
-        self.machines
-            .live_for(if faults.iter().any(waits) {
-                SETTLE_LONG
-            } else {
-                SETTLE
-            })
-            .await?;
+        let settle = if faults.iter().any(waits) {
+            SETTLE_LONG
+        } else {
+            SETTLE
+        };
+        // When an approval expires, and a cluster is left that is blocked, the status asks for another one.
+        let expiry = Duration::from_secs(self.options.approval_seconds);
+        self.machines.live_for(settle + expiry).await?;
         self.works_left();
         self.probes_left();
         self.recorded_once();
