@@ -13,7 +13,7 @@ use crate::planner::downgrade::is_refused;
 use crate::planner::evidence;
 use crate::planner::is_free;
 use crate::planner::windows::WindowState;
-use crate::planner::wording::{ASKED_AGAIN, UNREAD, duration};
+use crate::planner::wording::{ASKED_AGAIN, LEAVING_OUT, UNREAD, duration};
 
 /// What was sent this long ago has been answered, if the hub is in reach.
 const ANSWERED_WITHIN: TimeDelta = TimeDelta::seconds(90);
@@ -240,6 +240,15 @@ impl ClusterEvaluator<'_> {
             && let Some((reason, text)) = self.blocker(unreadable)
         {
             self.block_step(step, reason, &text);
+            return;
+        }
+        // It is left out once it is certain that nothing of it is under way. Until then nothing begins.
+        if self.cluster.left_out.is_some() {
+            if self.cluster.is_in_doubt() {
+                self.wait_for_answer();
+            } else {
+                self.wait(Reason::WaitingForCleanup, LEAVING_OUT);
+            }
             return;
         }
         let under_way = attempts::is_under_way(self.cluster, &self.out.record);

@@ -2,6 +2,10 @@
 
 use chrono::TimeDelta;
 
+/// Why a cluster that the spec leaves out is not left out yet.
+pub(crate) const LEAVING_OUT: &str =
+    "The cluster is left out of the upgrade once it is certain that nothing of it is under way";
+
 /// Why a cluster waits while one of its works is to be read.
 pub(crate) const UNREAD: &str = "The step's ManifestWork was created before the cluster was registered anew. The controller reads whether it is still there.";
 

@@ -324,3 +324,34 @@ fn nothing_is_withdrawn_from_works_of_others() {
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(stand(&plan, "a"), ABORTED);
 }
+
+/// A creation of an earlier attempt may still be carried out. Until that is over it is not left out, and does not start either.
+#[test]
+fn a_cluster_that_is_left_out_does_not_start_while_something_of_it_may_come_late() {
+    let asked = || policy().pre_action().operators();
+    let late = || {
+        fleet()
+            .cluster("a")
+            .record(record(Phase::Pending))
+            .late(Step::Operators)
+    };
+    let tried = || {
+        fleet()
+            .cluster("a")
+            .record(record(Phase::Pending))
+            .unsettled(Step::PreAction)
+    };
+    for left_out in [
+        late().aborted("why"),
+        late().skipped("why"),
+        tried().aborted("why"),
+        tried().skipped("why"),
+    ] {
+        let plan = planned(10, asked(), left_out);
+        assert!(
+            !writes(&plan).iter().any(|write| write.starts_with("create")),
+            "{plan:?}"
+        );
+        assert_eq!(stand(&plan, "a").0, Phase::Pending);
+    }
+}

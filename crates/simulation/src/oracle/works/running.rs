@@ -4,6 +4,7 @@ use api::names::{ANNOTATION_SOAK_STARTED_AT, Step};
 use hub_sim::{Change, ChangeKind};
 
 use super::Work;
+use crate::actor::Role;
 use crate::oracle::facts::{Facts, Running};
 use crate::oracle::fields::{text, version};
 use crate::oracle::memory::Reported;
@@ -46,6 +47,8 @@ impl Facts {
         } else {
             known.and_then(|known| known.taken_back)
         };
+        // Who has taken over an agent reports what he likes, and need not be believed.
+        let is_by_agents = self.role() == Some(Role::Agents);
         let running = Running {
             name: work.name.clone(),
             owner: work.uid.clone(),
@@ -55,9 +58,10 @@ impl Facts {
             started: work.started.clone(),
             target: work.target.clone(),
             goes_on,
-            accepted: work
-                .is_accepted()
-                .then(|| known.and_then(|known| known.accepted).unwrap_or(self.now)),
+            accepted: known
+                .and_then(|known| known.accepted)
+                .or_else(|| is_by_agents.then_some(self.now))
+                .filter(|_| work.is_accepted()),
             is_unasked: work.is_unasked(),
             taken_back,
         };
