@@ -81,6 +81,8 @@ impl Control {
         }
         if let Some(strategy) = covered.get_mut("upgradeStrategy").and_then(Value::as_object_mut) {
             strategy.remove("retry");
+            // A list that is empty says the same as none.
+            strategy.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
         }
         Self {
             covered: if checkpoints.is_empty() {
