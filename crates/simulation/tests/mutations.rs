@@ -45,6 +45,17 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+/// Jobs end long before their time.
+fn jobs() -> Options {
+    with(|options| {
+        options.actions = true;
+        options.operators = true;
+        options.update_seconds = 60;
+        options.operators_timeout_seconds = Some(241);
+        options.action_timeout_seconds = Some(241);
+    })
+}
+
 fn cases_of_starts() -> Vec<Case> {
     use Mutation as M;
     let plain = Options::default();
@@ -52,16 +63,8 @@ fn cases_of_starts() -> Vec<Case> {
         options.timeout_seconds = 240;
         options.update_seconds = 60;
     });
-    // Jobs end long before their time.
-    let jobs = with(|options| {
-        options.actions = true;
-        options.operators = true;
-        options.update_seconds = 60;
-        options.operators_timeout_seconds = Some(241);
-        options.action_timeout_seconds = Some(241);
-    });
     vec![
-        (M::BlindToOtherTimes, Rule::Deadline, jobs, vec![]),
+        (M::BlindToOtherTimes, Rule::Deadline, jobs(), vec![]),
         (M::BlindToConcurrency, Rule::Concurrency, plain, vec![]),
         (
             M::BlindToCanaries,
@@ -128,12 +131,6 @@ fn cases_of_starts() -> Vec<Case> {
 
 fn cases_of_failures() -> Vec<Case> {
     use Mutation as M;
-    let jobs = with(|options| {
-        options.actions = true;
-        options.operators = true;
-        options.operators_timeout_seconds = Some(241);
-        options.action_timeout_seconds = Some(241);
-    });
     vec![
         (
             M::BlindToBegin,
@@ -148,7 +145,7 @@ fn cases_of_failures() -> Vec<Case> {
                 .map(|second| at(Fault::LeaveOut, "spring", second))
                 .to_vec(),
         ),
-        (M::BlindToSuccess, Rule::Rows, jobs, vec![]),
+        (M::BlindToSuccess, Rule::Rows, jobs(), vec![]),
     ]
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use api::report::Phase;
 use chrono::{DateTime, Utc};
-use rollout::{Cluster, Eligibility, Fleet, Policy, RivalHold, Selection};
+use rollout::{Cluster, Eligibility, Fleet, Policy, Selection};
 
 use super::{Asker, Preflights, ProbeWrite};
 use crate::index::Index;
@@ -85,20 +85,15 @@ pub(super) const fn is_barred(cluster: &Cluster) -> bool {
     matches!(cluster.eligibility, Eligibility::Blocked { .. })
 }
 
-/// True when another upgrade has the cluster, which may need the name of the probe. Its turn to be asked comes when that one is done.
-pub(super) fn is_anothers(cluster: &Cluster) -> bool {
-    let rival = cluster.rival.as_ref();
-    rival.is_some_and(|rival| rival.hold != RivalHold::Yielding)
-}
-
-/// True when it must be known of a cluster whether it would take the update: before it starts, and again after its pre-action.
+/// True when it must be known of a cluster whether it would take the update: before it starts, and again after its pre-action. The turn
+/// of a cluster that another upgrade holds comes when that one is done, which may need the name of the probe.
 pub(super) fn is_to_be_asked(cluster: &Cluster, policy: &Policy) -> bool {
     let phase = cluster.record.as_ref().map(|record| record.phase);
     let is_prepared = matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded));
     let is_there = cluster.selection == Selection::In && !cluster.gone;
     (waits(cluster) || (is_prepared && is_there))
         && !is_barred(cluster)
-        && !is_anothers(cluster)
+        && !cluster.is_held_by_another()
         && !cluster.is_asked_for(policy)
 }
 
@@ -119,6 +114,6 @@ pub(super) fn is_kept(cluster: &Cluster, policy: &Policy) -> bool {
         && !policy.deleting
         && cluster.selection == Selection::In
         && !cluster.gone
-        && !is_anothers(cluster)
+        && !cluster.is_held_by_another()
         && !cluster.is_asked_for(policy)
 }

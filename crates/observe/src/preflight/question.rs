@@ -89,12 +89,10 @@ impl Question {
     /// asks for them.
     #[must_use]
     pub fn tells(&self, other: &Self) -> bool {
-        let of = |question: &Self| {
-            let update = &question.update;
-            let texts = [&update.version, &update.image, &update.channel];
-            (texts.map(String::clone), question.counts_after)
-        };
-        of(self) == of(other) && (self.update.with_pools || !other.update.with_pools)
+        let (own, others) = (&self.update, &other.update);
+        let is_same_update = own.version == others.version && own.image == others.image;
+        let is_same_channel = own.channel == others.channel && self.counts_after == other.counts_after;
+        is_same_update && is_same_channel && (own.with_pools || !others.with_pools)
     }
 
     /// True when the probe would set the channel of a cluster that is known to run a newer version than the target, and is not started

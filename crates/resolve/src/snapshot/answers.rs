@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rollout::{Cluster, Eligibility, Phase, Policy, Preflight, Reason, RivalHold, Selection};
+use rollout::{Cluster, Eligibility, Phase, Policy, Preflight, Reason, Selection};
 
 /// What the clusters that have not started have answered, as far as a plan must tell of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,11 +93,11 @@ pub(super) fn is_asked(cluster: &Cluster) -> bool {
     let phase = cluster.record.as_ref().map(|record| record.phase);
     let waits = phase.is_none_or(|phase| matches!(phase, Phase::Pending | Phase::Blocked));
     let is_barred = matches!(cluster.eligibility, Eligibility::Blocked { .. });
-    let is_anothers = cluster
-        .rival
-        .as_ref()
-        .is_some_and(|rival| rival.hold != RivalHold::Yielding);
-    waits && !is_barred && !is_anothers && cluster.selection == Selection::In && !cluster.gone
+    waits
+        && !is_barred
+        && !cluster.is_held_by_another()
+        && cluster.selection == Selection::In
+        && !cluster.gone
 }
 
 /// What the controller has found by its update graph, which only it can see, of a cluster that evaluates another channel: what the row

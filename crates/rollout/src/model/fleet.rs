@@ -159,6 +159,13 @@ impl Cluster {
         &self.works[step.index()]
     }
 
+    /// True while another upgrade holds the cluster and does not give way.
+    #[must_use]
+    pub fn is_held_by_another(&self) -> bool {
+        let rival = self.rival.as_ref();
+        rival.is_some_and(|rival| rival.hold != RivalHold::Yielding)
+    }
+
     /// True while a write that takes a slot is in progress, or an abandoned one may have been carried out or may
     /// still be.
     #[must_use]

@@ -133,12 +133,12 @@ impl ClusterEvaluator<'_> {
         }
         self.out.withdraws = work.withdrawal == Withdrawal::None;
         if self.out.record.phase != Phase::Failed {
-            self.waits_for_withdrawal();
+            self.explain_withdrawal();
         }
         true
     }
 
-    fn waits_for_withdrawal(&mut self) {
+    fn explain_withdrawal(&mut self) {
         self.wake_at_deadline();
         let text = if self.out.withdraws {
             "The request of the update is being withdrawn"
@@ -181,7 +181,7 @@ impl ClusterEvaluator<'_> {
         if self.expired(self.clock(work, Step::Platform), Step::Platform) {
             return false;
         }
-        self.waits_for_withdrawal();
+        self.explain_withdrawal();
         true
     }
 }

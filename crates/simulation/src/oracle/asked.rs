@@ -27,7 +27,8 @@ pub(super) struct Asked {
     pub pools: Option<Duration>,
 }
 
-fn names(spec: &Value, pointer: &str, field: &str) -> BTreeSet<String> {
+/// The texts in a list, or those of a field of its entries.
+pub(super) fn names(spec: &Value, pointer: &str, field: &str) -> BTreeSet<String> {
     let list = spec.at(pointer).and_then(Value::as_array);
     let texts = list.into_iter().flatten().filter_map(|one| {
         let text = if field.is_empty() { one } else { one.get(field)? };

@@ -68,25 +68,26 @@ impl Facts {
         }
     }
 
+    /// Whether clusters of an upgrade may start at a time by the windows of a spec in force; `None` if none of these has windows.
+    fn is_open(&self, upgrade: &Upgrade, sent: Duration) -> Option<bool> {
+        let specs = || upgrade.in_force(sent).map(|spec| &spec.control);
+        let has_windows = specs().any(|control| !control.windows.is_empty());
+        has_windows.then(|| specs().any(|control| control.is_open(sent, PLANNED + self.tolerance)))
+    }
+
     /// No cluster starts while the windows of every spec in force are closed, or behind a checkpoint that nobody has approved. The
     /// update of a cluster that comes after its pre-action must fit a window as well.
     pub(super) fn judge_control(&mut self, work: &Work, sent: Duration, may_start: bool) {
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
-        let tolerance = PLANNED + self.tolerance;
-        let has_windows = upgrade
-            .in_force(sent)
-            .any(|spec| !spec.control.windows.is_empty());
-        let is_open = upgrade
-            .in_force(sent)
-            .any(|spec| spec.control.is_open(sent, tolerance));
+        let is_open = self.is_open(upgrade, sent);
         let is_controlled = upgrade
             .in_force(sent)
             .any(|spec| !spec.control.checkpoints.is_empty());
         let closed = self.unapproved(upgrade, work, sent);
         let cluster = &work.cluster;
-        if has_windows {
+        if let Some(is_open) = is_open {
             self.check(Rule::Windows, is_open || may_start, || {
                 format!("{cluster} started at {sent:?}, outside its windows")
             });
@@ -112,14 +113,8 @@ impl Facts {
             !record.is_edited && record.phase_at(sent) == "PreAction" && record.row().is_some()
         });
         let is_first = !self.created.contains_key(&work.key());
-        let has_windows = upgrade
-            .in_force(sent)
-            .any(|spec| !spec.control.windows.is_empty());
-        let tolerance = PLANNED + self.tolerance;
-        let is_open = upgrade
-            .in_force(sent)
-            .any(|spec| spec.control.is_open(sent, tolerance));
-        if work.is_of(Step::Platform) && follows && is_first && has_windows {
+        let is_open = self.is_open(upgrade, sent);
+        if let Some(is_open) = is_open.filter(|_| work.is_of(Step::Platform) && follows && is_first) {
             self.check(Rule::Windows, is_open, || {
                 format!(
                     "the update of {} was requested at {sent:?}, outside its windows",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hub_sim::At as _;
 use serde_json::Value;
 
-use super::asked::Asked;
+use super::asked::{Asked, names};
 use super::fields::{duration, text};
 use super::limits::Limits;
 use super::schedule::Control;
@@ -78,12 +78,8 @@ impl Generation {
                 .and_then(|n| usize::try_from(n).ok())
         };
         let flag = |pointer: &str| spec.at(pointer).and_then(Value::as_bool).unwrap_or_default();
-        let named = |list: &str| -> BTreeSet<String> {
-            let entries = spec.at(list).and_then(Value::as_array).into_iter().flatten();
-            entries.map(|one| text(one, "/cluster").to_owned()).collect()
-        };
-        let aborted = named("/upgradeStrategy/abort");
-        let left_out = &named("/upgradeStrategy/skip") | &aborted;
+        let aborted = names(spec, "/upgradeStrategy/abort", "cluster");
+        let left_out = &names(spec, "/upgradeStrategy/skip", "cluster") | &aborted;
         Self {
             number: value
                 .at("/metadata/generation")
