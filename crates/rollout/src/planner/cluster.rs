@@ -247,6 +247,10 @@ impl ClusterEvaluator<'_> {
             self.out.next = NextStep::Nothing;
             return self.clean_up_leaver();
         }
+        // If it has just failed by time, the request that it may still accept is withdrawn at once.
+        if self.out.record.phase == Phase::Failed {
+            self.withdraws();
+        }
         self.clean_up_leftovers();
         self.clean_up_finished();
     }

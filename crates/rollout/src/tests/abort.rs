@@ -163,6 +163,15 @@ fn a_pre_action_ends_and_the_update_is_never_requested() {
     assert_eq!(writes(&plan), ["read a/Platform"]);
 }
 
+/// As for a creation that was carried out late: nothing of it was known before.
+#[test]
+fn a_request_that_is_found_in_the_plan_that_fails_its_cluster_by_time_is_withdrawn_in_that_plan() {
+    let found = asked(work(0)).read(Step::Platform, 60).aborted("wrong site");
+    let plan = planned(60, policy().timeouts(60, 60), found);
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
+    assert_eq!(writes(&plan), ["withdraw a/Platform"]);
+}
+
 #[test]
 fn the_request_that_a_failed_cluster_may_still_accept_is_withdrawn() {
     let failed = || {
