@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
 use observe::index::{Index, WorkRequest};
-use rollout::{Attempt, DeleteReason, Operation, Step};
+use rollout::{Attempt, DeleteReason, Operation, Step, StepStatus};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
@@ -90,7 +90,7 @@ fn write_of(
                 .clusters
                 .get(&cluster)
                 .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
-            request: request(entry, index, &cluster, wanted, now),
+            request: request(entry, index, (&cluster, attempt), wanted, now),
             attempt: attempt.clone(),
             started,
         })
@@ -135,18 +135,23 @@ fn write_of(
     })
 }
 
-/// How a cluster is asked for the version: by its answers or, once a work asks for it, as that work does.
+/// How a cluster is asked for the version: by its answers or, once a work of this attempt asks for it or the cluster has begun the
+/// update, as that work does.
 fn request(
     entry: &UpgradeEntry,
     index: &Index,
-    cluster: &str,
+    (cluster, attempt): (&str, &Attempt),
     wanted: &PlanRequest,
     now: DateTime<Utc>,
 ) -> WorkRequest {
     let policy = &wanted.policy;
     let hash = policy.steps[Step::Platform.index()].as_ref();
     let work = index.work_of(cluster, Step::Platform);
-    let asked = work.filter(|view| view.upgrade == entry.uid && Some(&view.work.hash) == hash);
+    let asked = work.filter(|view| {
+        let is_accepted = matches!(view.work.status, StepStatus::Running | StepStatus::Succeeded);
+        let goes_on = is_accepted || view.work.attempt == *attempt;
+        view.upgrade == entry.uid && Some(&view.work.hash) == hash && goes_on
+    });
     match asked {
         Some(view) => view.request.clone(),
         None => entry.preflights.request(cluster, policy.clock_trusted, now),

@@ -6,7 +6,7 @@ use super::operations::is_start;
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Busy, CheckpointPlace, Cluster, ClusterState, GivenApproval, HashedCanary, Phase, PlanHash, Selection,
-    Step,
+    Step, StepWork,
 };
 
 /// How long a cluster may have left the selection without making another plan.
@@ -18,6 +18,9 @@ impl Checker<'_> {
     pub(super) fn check_approvals(&mut self, cases: &[Case<'_>], approvals: &[GivenApproval]) {
         if self.policy.checkpoints.is_empty() {
             return;
+        }
+        for case in cases {
+            self.check_edit(case);
         }
         let hash = self.hash_of(cases);
         let listed = || cases.iter().filter_map(|case| Some((case, case.state?)));
@@ -44,15 +47,19 @@ impl Checker<'_> {
             let approved = approvals.iter().filter(|approval| {
                 approval.checkpoint == checkpoint.name
                     && approval.plan_hash == *hash.as_str()
-                    && approval.expires.is_none_or(|end| end > self.now)
+                    && approval
+                        .expires
+                        .is_none_or(|end| end > self.now && self.policy.clock_trusted)
             });
             let approved: Vec<_> = approved.map(|approval| approval.expires).collect();
             if approved.is_empty() {
                 let passed = starting.iter().find(|case| match checkpoint.at {
                     CheckpointPlace::CanariesComplete => !case.cluster.canary,
+                    // A retry of a cluster that has passed it goes on.
                     CheckpointPlace::Started(limit) => {
                         let most = self.limit(limit);
-                        begun >= most || begun + added > most
+                        let is_new = case.state.is_some_and(|state| !has_begun(case.cluster, state));
+                        begun > most || (is_new && begun + added > most)
                     }
                 });
                 if let Some(case) = passed {
@@ -67,6 +74,23 @@ impl Checker<'_> {
                 let text = format!("wakes at {:?}, an approval ends at {last:?}", self.plan.wake_at);
                 self.report(ViolationKind::WakeMissed, None, text);
             }
+        }
+    }
+
+    /// An edit asks nothing of a cluster in flight: nobody has approved that yet.
+    fn check_edit(&mut self, case: &Case<'_>) {
+        let (Some(before), Some(state)) = (case.cluster.record.as_deref(), case.state) else {
+            return;
+        };
+        let record = &state.record;
+        let is_edit = before.attempt.revision != record.attempt.revision
+            && record.attempt.revision == self.policy.revision;
+        if is_edit && before.phase.holds_slot() && record.phase.holds_slot() {
+            let text = format!(
+                "an edit reaches it in {}, and nobody has approved that",
+                before.phase
+            );
+            self.report(ViolationKind::StartedWithoutApproval, Some(case.cluster), text);
         }
     }
 
@@ -105,16 +129,28 @@ impl Checker<'_> {
     }
 }
 
-/// True when a cluster had started before this plan: its row says so, or a write that is on its way or in doubt may have started it.
+/// True when a cluster had begun its upgrade by this revision before this plan: its record or its written row says so, something of it is
+/// on the hub, or a write that is on its way or in doubt may have started it.
 fn has_begun(cluster: &Cluster, state: &ClusterState) -> bool {
+    let record = &state.record;
     let is_in_doubt = [cluster.unsettled, cluster.late]
         .into_iter()
         .flatten()
         .any(|step| step != Step::PostAction);
-    is_in_doubt
-        || cluster.busy == Some(Busy::Starting)
-        || !matches!(
-            state.record.phase,
+    let has_started = |phase: Phase| {
+        !matches!(
+            phase,
             Phase::Pending | Phase::Blocked | Phase::Skipped | Phase::Aborted
         )
+    };
+    let mut works = cluster.works.iter().filter_map(StepWork::ours);
+    is_in_doubt
+        || cluster.busy == Some(Busy::Starting)
+        || cluster
+            .written
+            .as_deref()
+            .is_some_and(|written| has_started(written.phase))
+        || has_started(record.phase)
+        || record.stages.iter().flatten().next().is_some()
+        || works.any(|work| !work.vanished && work.attempt.revision == record.attempt.revision)
 }

@@ -4,7 +4,7 @@
 use super::asked::{counts_not, may_be_left_out};
 use super::operations::is_start;
 use super::{Case, Checker, ViolationKind};
-use crate::model::{Cluster, Phase, Selection, Step, StepStatus, StepWork, Withdrawal};
+use crate::model::{Phase, Selection, Step, StepStatus, StepWork, Withdrawal};
 
 impl Checker<'_> {
     /// A cluster that is left out does not start, and one that says so is.
@@ -32,8 +32,13 @@ impl Checker<'_> {
         }
     }
 
-    /// Only a request that an aborted cluster has not accepted is withdrawn.
-    pub(super) fn check_withdrawal(&mut self, cluster: &Cluster) {
+    /// Only a request is withdrawn that an aborted cluster has not accepted, or one that failed without that and is skipped.
+    pub(super) fn check_withdrawal(&mut self, case: &Case<'_>) {
+        let cluster = case.cluster;
+        let has_failed = case
+            .state
+            .is_some_and(|state| matches!(state.record.phase, Phase::Failed | Phase::Skipped));
+        let is_given_up = cluster.is_aborted() || (cluster.left_out.is_some() && has_failed);
         let is_open = match &cluster.works[Step::Platform.index()] {
             StepWork::Ours(work) => {
                 let is_accepted = matches!(work.status, StepStatus::Running | StepStatus::Succeeded);
@@ -41,7 +46,7 @@ impl Checker<'_> {
             }
             _ => false,
         };
-        if !(cluster.is_aborted() && is_open) {
+        if !(is_given_up && is_open) {
             let text = format!("withdrawn: {:?}", cluster.works[Step::Platform.index()]);
             self.report(ViolationKind::UpdateUnfounded, Some(cluster), text);
         }

@@ -1,6 +1,6 @@
 //! Rules about maintenance windows (`docs/design/rules.md#maintenance-windows`).
 
-use super::operations::{follows_pre_action, is_start};
+use super::operations::{follows_pre_action, is_start, repoints};
 use super::{Case, Checker, ViolationKind};
 use crate::maintenance::{Calendar, Opening};
 use crate::model::{Phase, Reason};
@@ -20,8 +20,11 @@ impl Checker<'_> {
             };
             let is_open = matches!(opening, Opening::Open { .. }) && self.policy.clock_trusted;
             let mut operations = case.operations.iter();
-            let starts = operations
-                .any(|operation| is_start(operation, state) || follows_pre_action(case.cluster, operation));
+            let starts = operations.any(|operation| {
+                is_start(operation, state)
+                    || follows_pre_action(case.cluster, operation)
+                    || repoints(operation, state)
+            });
             if starts && !is_open {
                 let text = format!("{:?} while {opening:?}", case.operations);
                 self.report(ViolationKind::StartedOutsideWindow, Some(case.cluster), text);

@@ -17,6 +17,7 @@ mod fleetwide;
 mod left_out;
 mod maintenance;
 mod operations;
+mod proven;
 mod records;
 
 /// A rule that a plan violates.

@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 
-use super::records::{has_succeeded, is_proven, tells_of};
+use super::proven::{has_succeeded, is_proven};
+use super::records::tells_of;
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Operation, Phase, Preflight, Reason, Record,
@@ -12,6 +13,18 @@ use crate::model::{
 /// True when the operation begins or advances a cluster.
 fn moves(operation: &Operation) -> bool {
     matches!(operation, Operation::Create { .. } | Operation::Update { .. })
+}
+
+/// True when a cluster in flight that has not begun the update of an earlier spec is asked for another one.
+pub(super) fn repoints(operation: &Operation, state: &ClusterState) -> bool {
+    let is_other = matches!(
+        operation,
+        Operation::Update {
+            kind: UpdateKind::Repoint,
+            ..
+        }
+    );
+    is_other && state.record.phase == Phase::Initialized
 }
 
 /// True when the operation gives a cluster a slot that it does not hold.
@@ -149,7 +162,7 @@ impl Checker<'_> {
                     self.check_update(case.cluster, *kind);
                     self.check_move(case.cluster, state, operation, attempt, *started);
                 }
-                Operation::Withdraw { .. } => self.check_withdrawal(case.cluster),
+                Operation::Withdraw { .. } => self.check_withdrawal(case),
                 Operation::MarkSoak { step, started, .. } => {
                     self.check_mark(case.cluster, state, *step, *started);
                 }
@@ -384,7 +397,14 @@ impl Checker<'_> {
     fn may_be_asked_for(&self, cluster: &Cluster, step: Step) -> bool {
         let leads_to_update = matches!(step, Step::PreAction | Step::Platform);
         let wanted = self.policy.steps[Step::Platform.index()].as_ref();
-        let is_asked_for = live(cluster, Step::Platform).is_some_and(|work| Some(&work.hash) == wanted);
+        // What it said before a retry counts no more, unless it has begun the update since.
+        let attempt = cluster.record.as_deref().map(|record| &record.attempt);
+        let goes_on = |work: &Work| {
+            let is_accepted = matches!(work.status, StepStatus::Running | StepStatus::Succeeded);
+            is_accepted || attempt.is_none_or(|attempt| work.attempt == *attempt)
+        };
+        let is_asked_for =
+            live(cluster, Step::Platform).is_some_and(|work| Some(&work.hash) == wanted && goes_on(work));
         if !leads_to_update || wanted.is_none() || is_asked_for {
             return true;
         }
@@ -459,8 +479,13 @@ impl Checker<'_> {
                     && !state.record.phase.is_started()
             }
             DeleteReason::Aborted => {
-                let is_over = matches!(state.record.phase, Phase::PreAction | Phase::Aborted);
-                step == Step::PreAction && cluster.is_aborted() && is_over
+                // Whoever leads next must not create it again in this attempt.
+                let tells = |record: &Record| match record.phase {
+                    Phase::PreAction => record.reason == Reason::Aborting,
+                    phase => phase == Phase::Aborted,
+                };
+                let is_told = tells(&state.record) && written.is_some_and(tells);
+                step == Step::PreAction && cluster.is_aborted() && is_told
             }
             DeleteReason::Superseded | DeleteReason::UpgradeDeleted => false,
         };

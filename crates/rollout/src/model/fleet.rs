@@ -146,11 +146,18 @@ impl Cluster {
         self.rival.is_some() || self.works.iter().any(is_in_the_way)
     }
 
-    /// True when a work asks the cluster for the update that the policy requires. Nobody needs to know then what it would say to it.
+    /// True when a work asks the cluster in its present attempt for the update that the policy requires, or the cluster has begun that
+    /// update. Nobody needs to know then what it would say to it. What it said before a retry counts no more.
     #[must_use]
     pub fn is_asked_for(&self, policy: &Policy) -> bool {
+        let wanted = policy.steps[Step::Platform.index()].as_ref();
+        let record = self.record.as_deref();
+        let goes_on = |work: &Work| {
+            let is_accepted = matches!(work.status, StepStatus::Running | StepStatus::Succeeded);
+            is_accepted || record.is_none_or(|record| record.attempt == work.attempt)
+        };
         let work = self.step_work(Step::Platform).ours();
-        work.is_some_and(|work| policy.steps[Step::Platform.index()].as_ref() == Some(&work.hash))
+        work.is_some_and(|work| wanted == Some(&work.hash) && goes_on(work))
     }
 
     /// The work of a step, as far as is known.

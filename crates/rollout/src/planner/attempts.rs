@@ -13,6 +13,7 @@ use crate::model::{
 use crate::planner::evidence::{is_of, recorded_start, telling, work_with_evidence};
 use crate::planner::fall_back::fall_back;
 use crate::planner::soak_notes::{noted_soak, prove_soak};
+use crate::planner::windows::WindowState;
 use crate::planner::wording::start_of;
 use crate::planner::{downgrade, withdrawal};
 
@@ -195,6 +196,7 @@ pub(crate) fn requeue(
     cluster: &Cluster,
     record: Arc<Record>,
     policy: &Policy,
+    window: Option<&WindowState>,
     now: DateTime<Utc>,
 ) -> Arc<Record> {
     if is_frozen(cluster, &record) {
@@ -222,7 +224,7 @@ pub(crate) fn requeue(
         if is_aborting || (withdrawal::withdrawn(cluster, &record).is_some() && !has_ended) {
             return record;
         }
-        return revise(cluster, record, policy, selected, now);
+        return revise(cluster, record, policy, window, now);
     }
     if has_ended || (record.phase.is_left_out() && cluster.left_out.is_none() && selected) {
         return Arc::new(taken_up(cluster, Arc::unwrap_or_clone(record), policy, now));
@@ -329,14 +331,14 @@ fn revise(
     cluster: &Cluster,
     record: Arc<Record>,
     policy: &Policy,
-    selected: bool,
+    window: Option<&WindowState>,
     now: DateTime<Utc>,
 ) -> Arc<Record> {
-    let same = |step: Step| {
-        let wanted = policy.steps[step.index()].as_ref();
-        wanted.is_some()
-            && work_with_evidence(cluster, &record, step).is_some_and(|work| Some(&work.hash) == wanted)
-    };
+    let selected = cluster.selection == Selection::In;
+    // Nobody has approved yet what the new spec asks for: what is under way ends by the earlier one.
+    let is_unapproved = !policy.checkpoints.is_empty();
+    let is_closed = matches!(window, Some(WindowState::Closed(_)));
+    let same = |step: Step| is_same(cluster, &record, policy, step);
     // No record tells of this end yet. An earlier leader may have known of it, and have given the slot to another cluster.
     let has_just_ended = |step: Step| {
         let work = work_with_evidence(cluster, &record, step);
@@ -354,16 +356,19 @@ fn revise(
         phase if phase.is_started() && !selected => return record,
         // In a new attempt the work that is on its way would count as a leftover, which holds no slot.
         Phase::PreAction if may_be_on_its_way(cluster, &record) => return record,
-        Phase::PreAction if same(Step::PreAction) => goes_on(Step::PreAction),
+        Phase::PreAction if same(Step::PreAction) && !is_unapproved => goes_on(Step::PreAction),
         // What the cluster was given before may be over. It is queued again for the operators, which take a slot.
         _ if in_platform && is_over() => return record,
         Phase::Initialized if withdrawal::has_ended(cluster, &record) => {
             queued_again(cluster, own(), policy, now)
         }
+        _ if is_unapproved && (in_platform || record.phase == Phase::Operators) => return record,
         _ if in_platform && same(Step::Platform) => goes_on(Step::Platform),
-        // A cluster that runs a newer version than the new target finishes the earlier request first.
+        // A cluster that may not start now, or runs a newer version than the new target, finishes the earlier request first.
         Phase::Initialized
-            if policy.wants(Step::Platform) && !downgrade::is_refused(policy, &cluster.newest_version) =>
+            if policy.wants(Step::Platform)
+                && !is_closed
+                && !downgrade::is_refused(policy, &cluster.newest_version) =>
         {
             let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Platform.index()] = None;
@@ -399,8 +404,16 @@ fn revise(
     })
 }
 
+/// True when the policy asks the same of a step as the work that the record is about.
+fn is_same(cluster: &Cluster, record: &Record, policy: &Policy, step: Step) -> bool {
+    let wanted = policy.steps[step.index()].as_ref();
+    wanted.is_some()
+        && work_with_evidence(cluster, record, step).is_some_and(|work| Some(&work.hash) == wanted)
+}
+
 /// The record of a cluster that goes on with a step in a new attempt. It tells the end of the step if its work names another start:
-/// that work would not be of the step any more. A later step that was asked for, and of which there is no work, begins anew.
+/// that work would not be of the step any more. A later step begins anew with all that follows it, unless it has ended and its work
+/// shows that it was asked for the same: otherwise an update to an earlier target would count.
 fn with_end(
     cluster: &Cluster,
     mut record: Record,
@@ -416,8 +429,17 @@ fn with_end(
     {
         stage.succeed(now);
     }
-    for later in &mut record.stages[Stage::from(step).index() + 1..] {
-        *later = later.filter(|stage| stage.outcome.is_some());
+    let later = Stage::ALL.into_iter().filter(|stage| *stage > step.into());
+    let stays = |stage: &Stage| {
+        let has_ended = record.stage(*stage).is_some_and(|stage| stage.outcome.is_some());
+        has_ended
+            && stage
+                .step()
+                .is_some_and(|step| is_same(cluster, &record, policy, step))
+    };
+    let anew: Vec<Stage> = later.skip_while(stays).collect();
+    for stage in anew {
+        record.stages[stage.index()] = None;
     }
     record
 }

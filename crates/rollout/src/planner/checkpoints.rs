@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::model::{
     Checkpoint, CheckpointPlace, CheckpointProgress, CheckpointState, Cluster, GivenApproval, HashedCanary,
-    Phase, PlanHash, Policy, Selection,
+    Phase, PlanHash, Policy, Record, Selection, Step,
 };
 use crate::planner::attempts::LEAVE_DEBOUNCE;
 use crate::planner::canaries::Canaries;
@@ -22,10 +22,21 @@ pub(crate) struct Checkpoints {
     pub(crate) hash: Option<PlanHash>,
     /// When an approval that counts expires.
     pub(crate) expires: Option<DateTime<Utc>>,
-    /// Why no cluster starts any more, and whether that concerns canaries, too.
-    closed: Option<(Arc<str>, bool)>,
+    /// Those that are reached and not approved: first those that concern canaries, too.
+    closed: Vec<(Arc<str>, Concerns)>,
     /// How many clusters may start before one is reached that is not approved, and what those behind it wait for.
     ahead: Option<(usize, Arc<str>)>,
+}
+
+/// Which clusters a checkpoint keeps from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Concerns {
+    /// All: more clusters have started than it lets pass.
+    All,
+    /// Those that have not started before. A retry of one that has passed it goes on.
+    NewOnes,
+    /// All but canaries.
+    Others,
 }
 
 impl Checkpoints {
@@ -52,7 +63,9 @@ impl Checkpoints {
                 .filter(|approval| approval.checkpoint == checkpoint.name)
                 .collect();
             given.sort_by_key(|approval| std::cmp::Reverse(approval.given));
-            let mut counting = given.iter().filter(|approval| counts(approval, &hash, now));
+            let mut counting = given
+                .iter()
+                .filter(|approval| counts(policy, approval, &hash, now));
             // One that does not expire outlasts the others.
             let approval = counting
                 .clone()
@@ -72,12 +85,12 @@ impl Checkpoints {
                     all.expires = all.expires.into_iter().chain(approval.expires).min();
                 }
                 None if is_reached => {
-                    let concerns_canaries = most.is_some();
-                    let known = all.closed.as_ref();
-                    // One that concerns canaries, too, counts before one that does not.
-                    if known.is_none_or(|(_, wider)| !wider && concerns_canaries) {
-                        all.closed = Some((waits(checkpoint), concerns_canaries));
-                    }
+                    let concerns = match most {
+                        None => Concerns::Others,
+                        Some(most) if started > most => Concerns::All,
+                        Some(_) => Concerns::NewOnes,
+                    };
+                    all.closed.push((waits(checkpoint), concerns));
                 }
                 None => {
                     if let Some(left) = most.map(|most| most - started)
@@ -99,6 +112,7 @@ impl Checkpoints {
                 approval: approval.cloned(),
             });
         }
+        all.closed.sort_by_key(|(_, concerns)| *concerns);
         all.hash = Some(hash);
         all
     }
@@ -113,10 +127,15 @@ impl Checkpoints {
         self.states
     }
 
-    /// What a cluster waits for, if a checkpoint is reached and not approved.
-    pub(crate) fn closed(&self, canary: bool) -> Option<&str> {
-        let (message, concerns_canaries) = self.closed.as_ref()?;
-        (!canary || *concerns_canaries).then_some(message)
+    /// What a cluster waits for, if a checkpoint is reached and not approved. `has_started`: it counts for the checkpoints already.
+    pub(crate) fn closed(&self, canary: bool, has_started: bool) -> Option<&str> {
+        let concerns = |concerns: Concerns| match concerns {
+            Concerns::All => true,
+            Concerns::NewOnes => !has_started,
+            Concerns::Others => !canary,
+        };
+        let closed = self.closed.iter().find(|(_, one)| concerns(*one));
+        closed.map(|(message, _)| &**message)
     }
 
     /// How many clusters may start before a checkpoint is reached, and what the others wait for then.
@@ -126,13 +145,31 @@ impl Checkpoints {
     }
 }
 
-/// True when a cluster counts for the checkpoints at a number of clusters.
+/// True when a cluster counts for the checkpoints at a number of clusters: it has begun its upgrade by this revision, and something of
+/// that is on record or on the hub. A retry, a skip or a blocker makes room for no other cluster. Whoever leads next goes by the row,
+/// so one that is queued again counts at least until its row says so.
 pub(crate) fn has_started(cluster: &Cluster, evaluation: &Evaluation) -> bool {
-    holds(cluster, evaluation) || !evaluation.record.phase.is_queued()
+    holds(cluster, evaluation) || has_begun(cluster, &evaluation.record)
 }
 
-fn counts(approval: &GivenApproval, hash: &PlanHash, now: DateTime<Utc>) -> bool {
-    approval.plan_hash == *hash.as_str() && approval.expires.is_none_or(|expires| now < expires)
+/// As [`has_started`], by the record and by what is on the hub.
+pub(crate) fn has_begun(cluster: &Cluster, record: &Record) -> bool {
+    let written = cluster.written.as_deref();
+    let is_told = written.is_some_and(|written| !written.phase.is_queued());
+    let has_work = |step: Step| {
+        let work = cluster.step_work(step).ours();
+        work.is_some_and(|work| !work.vanished && work.attempt.revision == record.attempt.revision)
+    };
+    is_told
+        || !record.phase.is_queued()
+        || record.stages.iter().any(Option::is_some)
+        || Step::ALL.into_iter().any(has_work)
+}
+
+/// One that expires counts only by a clock that is trusted.
+fn counts(policy: &Policy, approval: &GivenApproval, hash: &PlanHash, now: DateTime<Utc>) -> bool {
+    let is_valid = |expires| policy.clock_trusted && now < expires;
+    approval.plan_hash == *hash.as_str() && approval.expires.is_none_or(is_valid)
 }
 
 fn waits(checkpoint: &Checkpoint) -> Arc<str> {

@@ -91,7 +91,7 @@ pub(crate) fn evaluate(
     }
     let settled = attempts::catch_up(cluster, policy, now);
     let holds = settled.phase.holds_slot();
-    let record = attempts::requeue(cluster, settled, policy, now);
+    let record = attempts::requeue(cluster, settled, policy, window, now);
     let mut evaluator = ClusterEvaluator {
         cluster,
         window,
@@ -341,7 +341,13 @@ impl ClusterEvaluator<'_> {
         let writing = self.cluster.busy.is_some() || self.cluster.is_in_doubt();
         // A work that is to be read may be upgrading the cluster.
         let unread = self.cluster.unread_work().is_some();
-        self.leaving = self.now < until || writing || has_pre_action || unread;
+        // One whose request was withdrawn, and that is not aborted any more, is queued first. Then it leaves like any other.
+        let record = self.cluster.record.as_deref();
+        let was_started = record.is_some_and(|record| record.phase.is_started());
+        if was_started {
+            self.wake_at(self.now + TimeDelta::seconds(1));
+        }
+        self.leaving = self.now < until || writing || has_pre_action || unread || was_started;
         !self.leaving
     }
 

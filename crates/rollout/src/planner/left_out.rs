@@ -1,10 +1,19 @@
 //! Clusters that the spec leaves out: skipped ones (`docs/design/rules.md#skipped-clusters`) and aborted ones
 //! (`docs/design/rules.md#aborted-clusters`).
 
-use crate::model::{DeleteReason, LeftOut, Phase, Reason, Selection, Step, StepWork, Withdrawal, Work};
+use crate::model::{
+    DeleteReason, LeftOut, Phase, Reason, Record, Selection, Step, StepWork, Withdrawal, Work,
+};
 use crate::planner::attempts::{is_frozen, is_under_way};
 use crate::planner::cluster::ClusterEvaluator;
 use crate::planner::withdrawal::{is_accepted, withdrawn};
+
+/// True when the pre-action of an aborted cluster is to be removed and its row does not say so yet. Whoever leads next must find there
+/// why it is gone: in the same attempt it would be created again.
+pub(crate) fn tells_no_removal(written: Option<&Record>, record: &Record) -> bool {
+    let tells = |record: &Record| record.phase == Phase::PreAction && record.reason == Reason::Aborting;
+    tells(record) && !written.is_some_and(|written| tells(written) && written.is_same_run(record))
+}
 
 impl ClusterEvaluator<'_> {
     /// True when the cluster is left out now: nothing of its upgrade is under way or may be. What is under way ends first, or is
@@ -86,6 +95,7 @@ impl ClusterEvaluator<'_> {
         }
         let phase = self.out.record.phase;
         if !cluster.is_aborted() {
+            self.withdraws_what_failed();
             return self.awaits_withdrawal();
         }
         match phase {
@@ -110,6 +120,20 @@ impl ClusterEvaluator<'_> {
         }
     }
 
+    /// Withdraws what a cluster was asked for that failed before it accepted that, and is skipped: it would begin the update whenever it
+    /// can, without a slot. Nobody waits for it: it may never be back.
+    fn withdraws_what_failed(&mut self) {
+        let cluster = self.cluster;
+        let is_over = matches!(self.out.record.phase, Phase::Failed | Phase::Skipped);
+        let is_skipped = cluster.left_out.is_some() && cluster.selection == Selection::In;
+        let work = cluster.step_work(Step::Platform).ours();
+        let is_open = |work: &Work| {
+            let is_there = !(work.vanished || work.terminating);
+            is_there && !is_accepted(work) && work.withdrawal == Withdrawal::None
+        };
+        self.out.withdraws = is_over && is_skipped && !cluster.is_in_doubt() && work.is_some_and(is_open);
+    }
+
     fn withdraws_request(&mut self) -> bool {
         let is_in_flight = self.out.record.phase == Phase::Initialized;
         // If somebody has deleted the work, it is created again first: the cluster is still asked for the update.
@@ -119,17 +143,20 @@ impl ClusterEvaluator<'_> {
         if is_accepted(work) {
             return false;
         }
-        if work.withdrawal == Withdrawal::Confirmed {
-            // An earlier creation of the work may still be carried out.
-            if is_in_flight && self.cluster.awaits_start() {
-                self.wait_for_answer();
-            } else if is_in_flight {
+        let is_confirmed = work.withdrawal == Withdrawal::Confirmed;
+        if is_confirmed && !(is_in_flight && self.cluster.awaits_start()) {
+            if is_in_flight {
                 self.leave_out();
             }
             return is_in_flight;
         }
         if is_in_flight && self.expired(self.clock(work, Step::Platform), Step::Platform) {
             return false;
+        }
+        if is_confirmed {
+            // An earlier creation of the work may still be carried out.
+            self.wait_for_answer();
+            return true;
         }
         self.out.withdraws = work.withdrawal == Withdrawal::None;
         if self.out.record.phase != Phase::Failed {
@@ -162,11 +189,12 @@ impl ClusterEvaluator<'_> {
                     self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, text);
                     return true;
                 }
-                if !work.terminating {
-                    self.out.cleanups.push((Step::PreAction, DeleteReason::Aborted));
-                }
                 self.wake_at_deadline();
                 self.wait(Reason::Aborting, "The pre-action is being removed");
+                let is_untold = tells_no_removal(cluster.written.as_deref(), &self.out.record);
+                if !(work.terminating || is_untold) {
+                    self.out.cleanups.push((Step::PreAction, DeleteReason::Aborted));
+                }
             }
             _ => self.leave_out(),
         }

@@ -10,6 +10,7 @@ use crate::model::{
     RivalHold, Selection, Stage, StallReason, Step, StepWork, Summary,
 };
 use crate::planner::canaries::Canaries;
+use crate::planner::checkpoints::has_begun;
 use crate::planner::earliest;
 use crate::planner::evidence::TOLERATED_LEAD;
 use crate::planner::slots::Slots;
@@ -18,7 +19,7 @@ use crate::planner::windows::Openings;
 /// True when a cluster does not start before somebody approves, also if it waits for something else as well, such as its window.
 fn waits_for_approval(policy: &Policy, slots: &Slots, cluster: &Cluster, record: &Record) -> bool {
     let is_closed = || {
-        let gate = slots.gate(policy, cluster.canary);
+        let gate = slots.gate(policy, cluster.canary, has_begun(cluster, record));
         gate.is_some_and(|(reason, _)| reason == Reason::WaitingForApproval)
     };
     let waits = record.phase == Phase::Pending && cluster.selection == Selection::In;
@@ -154,7 +155,8 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
     if phase != Phase::Blocked && (is_writing || cluster.awaits_start() || state.starting) {
         return true;
     }
-    let gated = || slots.gate(policy, cluster.canary).is_some();
+    let has_begun = has_begun(cluster, &state.record);
+    let gated = || slots.gate(policy, cluster.canary, has_begun).is_some();
     match phase {
         Phase::PreAction
         | Phase::Initialized

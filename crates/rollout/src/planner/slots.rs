@@ -97,8 +97,8 @@ impl Slots {
         }
     }
 
-    /// The gate that keeps a cluster from starting, if one is closed.
-    pub(crate) fn gate(&self, policy: &Policy, canary: bool) -> Option<(Reason, &str)> {
+    /// The gate that keeps a cluster from starting, if one is closed. `has_started`: it counts for the checkpoints already.
+    pub(crate) fn gate(&self, policy: &Policy, canary: bool, has_started: bool) -> Option<(Reason, &str)> {
         if let Some(hold) = policy.hold {
             Some(match hold {
                 Hold::Paused => (
@@ -135,7 +135,7 @@ impl Slots {
                 "Waiting until every canary is complete",
             ))
         } else {
-            let closed = self.checkpoints.closed(canary);
+            let closed = self.checkpoints.closed(canary, has_started);
             closed.map(|message| (Reason::WaitingForApproval, message))
         }
     }
@@ -164,7 +164,7 @@ impl Slots {
                 }
                 let counts_anew = !has_started(cluster, evaluation);
                 let is_at_checkpoint = |(left, _): &(usize, &str)| counts_anew && *left == 0;
-                let verdict = match self.gate(policy, cluster.canary) {
+                let verdict = match self.gate(policy, cluster.canary, !counts_anew) {
                     Some(shut) => Some(shut),
                     None if cluster.late.is_some() => Some((Reason::WriteFailed, LATE)),
                     None if ahead.as_ref().is_some_and(is_at_checkpoint) => {

@@ -66,7 +66,7 @@ impl ClusterEvaluator<'_> {
             self.block(*reason, message);
         } else if let Some(text) = self.downgrade(step) {
             self.block(Reason::NewerThanTarget, &text);
-        } else if self.follows_pre_action(step) && self.waits_for_window() {
+        } else if (self.follows_pre_action(step) || self.repoints(step)) && self.waits_for_window() {
             // The reason is set.
         } else if self.is_first_request(step) && !self.passes_preflight(step) {
             // The reason is set. A cluster that is asked again keeps its slot.
@@ -328,6 +328,15 @@ impl ClusterEvaluator<'_> {
             && self.cluster.busy.is_none()
     }
 
+    /// True when a cluster that was asked for an update by an earlier spec, and may still begin it, would be asked for another one.
+    fn repoints(&self, step: Step) -> bool {
+        let work = self.cluster.step_work(step).ours();
+        let revision = &self.out.record.attempt.revision;
+        step == Step::Platform
+            && self.before == Phase::Initialized
+            && work.is_some_and(|work| !work.vanished && work.attempt.revision != *revision)
+    }
+
     /// True when the maintenance windows are closed for the cluster. The reason is set then. A cluster whose pre-action is over gives its
     /// slot back and asks for one when they open, unless its next step may have begun: that is read first.
     fn waits_for_window(&mut self) -> bool {
@@ -344,7 +353,7 @@ impl ClusterEvaluator<'_> {
         };
         // What does not open within the horizon may do so later.
         self.wake_at(closed.opens.unwrap_or(self.now + TimeDelta::days(1)));
-        if self.holds && self.cluster.is_in_doubt() {
+        if self.holds && (self.cluster.is_in_doubt() || self.repoints(Step::Platform)) {
             self.wait(closed.reason, &closed.message);
             return true;
         }

@@ -129,9 +129,23 @@ fn a_pre_action_ends_and_the_update_is_never_requested() {
         a.aborted("wrong site")
     };
     for open in [work(0).running(), work(0).succeeded()] {
-        let plan = planned(10, asked(), acting(open).cluster("b"));
-        assert_eq!(writes(&plan), ["delete a/PreAction Aborted"]);
+        let before = acting(open);
+        let plan = planned(10, asked(), before.clone().cluster("b"));
+        assert_eq!(writes(&plan), NOTHING, "the row comes first");
+        assert!(plan.clusters[0].urgent);
         assert_eq!(stand(&plan, "a"), (Phase::PreAction, ABORTING));
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        refused(Kind::DeletedUnfinished, 10, asked(), before.clone(), |plan| {
+            plan.operations.push(Operation::Delete {
+                cluster: "a".into(),
+                step: Step::PreAction,
+                why: DeleteReason::Aborted,
+            });
+        });
+        let told = before.record(record_of(&plan, "a").clone());
+        let plan = planned(10, asked(), told.cluster("b"));
+        assert_eq!(writes(&plan), ["delete a/PreAction Aborted"]);
+        assert!(!plan.clusters[0].urgent);
         assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
     }
     let ending = || acting(work(0).running().terminating());
@@ -161,6 +175,17 @@ fn a_pre_action_ends_and_the_update_is_never_requested() {
     let plan = planned(10, asked(), doubtful);
     assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
     assert_eq!(writes(&plan), ["read a/Platform"]);
+}
+
+#[test]
+fn a_cluster_whose_withdrawal_is_confirmed_fails_by_time_while_an_earlier_creation_may_come_late() {
+    let confirmed = work(0)
+        .status(StepStatus::OtherVersion)
+        .withdrawn(Withdrawal::Confirmed);
+    let doubtful = asked(confirmed).late(Step::Platform).aborted("wrong site");
+    let read = doubtful.read(Step::Platform, 60);
+    let plan = planned(60, policy().timeouts(60, 60), read);
+    assert_eq!(stand(&plan, "a").0, Phase::Failed);
 }
 
 /// As for a creation that was carried out late: nothing of it was known before.
@@ -194,6 +219,20 @@ fn the_request_that_a_failed_cluster_may_still_accept_is_withdrawn() {
     assert!(record_of(&plan, "a").message.contains("it had failed"));
     let plan = planned(10, policy(), a(work(0).running()));
     assert_eq!(stand(&plan, "a").0, Phase::Failed, "it goes on");
+}
+
+#[test]
+fn a_cluster_that_has_left_and_is_not_aborted_any_more_is_queued_before_it_is_dropped() {
+    let confirmed = work(0)
+        .status(StepStatus::OtherVersion)
+        .withdrawn(Withdrawal::Confirmed);
+    let before = asked(confirmed);
+    let plan = planned(10, policy(), before.clone().left(0));
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::LeftSelection));
+    assert!(plan.dropped.is_empty() && plan.wake_at.is_some());
+    let queued = before.draft(record_of(&plan, "a").clone()).left(0);
+    let plan = planned(11, policy(), queued);
+    assert_eq!(plan.dropped, [Arc::from("a")]);
 }
 
 /// What stands in the way of a start holds for it as well, such as a newer version that it runs meanwhile, or a window.

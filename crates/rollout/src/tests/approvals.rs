@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::violations::{create, refused};
-use super::{planned, stand, writes};
+use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{
     Checkpoint, CheckpointPlace, CheckpointProgress, Limit, Phase, Plan, Reason, Stage, Step,
@@ -229,6 +229,131 @@ fn a_pause_outweighs_a_checkpoint_and_a_retry_waits_like_any_start() {
     );
     let plan = planned(10, policy().checkpoint_at("first", 0).retry("t"), failed);
     assert_eq!(writes(&plan), NOTHING);
+}
+
+/// Whoever leads next would find two clusters beyond a checkpoint that only one may pass.
+#[test]
+fn a_cluster_that_is_queued_again_counts_for_a_checkpoint_until_its_row_says_so() {
+    let asked = || policy().checkpoint_at("one", 1).retry("t");
+    let failed = record(Phase::Failed)
+        .reason(Reason::ClusterUpgradeTimeout)
+        .stage(Stage::Platform, 0);
+    let before = fleet().cluster("a").record(failed);
+    let plan = planned(10, asked(), before.clone().cluster("b"));
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
+    assert_eq!((stand(&plan, "b"), writes(&plan)), (WAITS, vec![]));
+    let spoil = |plan: &mut Plan| plan.operations.push(create("b", Step::Platform, 10));
+    let two = before.clone().cluster("b");
+    refused(Kind::StartedWithoutApproval, 10, asked(), two, spoil);
+    let told = before.record(record_of(&plan, "a").clone());
+    let plan = planned(11, asked(), told.cluster("b"));
+    assert_eq!(writes(&plan).len(), 1);
+}
+
+/// What they were asked for before was approved.
+#[test]
+fn an_edit_reaches_no_cluster_in_flight_where_there_are_checkpoints() {
+    let edited = || {
+        let edited = policy().pre_action().edited("r2", &[Step::Platform]);
+        edited.spec_hash("other").checkpoint_at("first", 0)
+    };
+    let acting = record(Phase::PreAction).stage(Stage::PreAction, 0);
+    let acting = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(0).succeeded())
+        .record(acting);
+    let plan = planned(10, edited(), acting.clone());
+    assert_eq!((stand(&plan, "a").0, writes(&plan)), (Phase::Pending, vec![]));
+    assert_eq!(
+        record_of(&plan, "a").stage(Stage::PreAction),
+        None,
+        "it acts again"
+    );
+    refused(Kind::StartedWithoutApproval, 10, edited(), acting, |plan| {
+        let mut record = record(Phase::PreAction)
+            .revision("r2")
+            .stage(Stage::PreAction, 0)
+            .into();
+        std::mem::swap(Arc::make_mut(&mut plan.clusters[0].record), &mut record);
+    });
+    let flying = [
+        record(Phase::Initialized).stage(Stage::Platform, 0),
+        record(Phase::Partial).stage(Stage::Platform, 0),
+    ];
+    for flying in flying {
+        for edited_step in [Step::Platform, Step::PostAction] {
+            let edited = || {
+                policy()
+                    .post_action()
+                    .edited("r2", &[edited_step])
+                    .checkpoint_at("first", 0)
+            };
+            let flying = fleet()
+                .cluster("a")
+                .work(Step::Platform, work(0))
+                .record(flying.clone());
+            let plan = planned(10, edited(), flying.clone());
+            assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+            assert_eq!(writes(&plan), NOTHING);
+            refused(Kind::StartedWithoutApproval, 10, edited(), flying, |plan| {
+                let record = Arc::make_mut(&mut plan.clusters[0].record);
+                record.attempt.revision = Arc::from("r2");
+            });
+        }
+    }
+}
+
+/// Or a fleet could pass a checkpoint at one cluster by one failure after the other.
+#[test]
+fn a_cluster_that_has_begun_counts_for_a_checkpoint_also_when_it_is_retried_blocked_or_skipped() {
+    let asked = || policy().operators().checkpoint_at("one", 1);
+    let failed = |work: crate::testing::WorkBuilder| fleet().cluster("a").work(Step::Platform, work);
+    let again = record(Phase::Pending).retry("again");
+    let retried = failed(work(0)).record(again);
+    let plan = planned(10, asked(), retried.cluster("b"));
+    assert_eq!(
+        writes(&plan),
+        ["update a/Platform Retry"],
+        "it has passed the checkpoint"
+    );
+    assert_eq!(stand(&plan, "b"), WAITS);
+    let updated = || {
+        record(Phase::Blocked)
+            .reason(Reason::WorkRefused)
+            .succeeded(Stage::Platform, 0)
+    };
+    let blocked = failed(work(0).succeeded())
+        .record(updated())
+        .refused(Step::Operators, 1000);
+    let skipped = failed(work(0).succeeded())
+        .record(
+            record(Phase::Skipped)
+                .reason(Reason::Skipped)
+                .succeeded(Stage::Platform, 0),
+        )
+        .skipped("no power");
+    for begun in [blocked, skipped] {
+        let plan = planned(10, asked(), begun.cluster("b"));
+        assert_eq!((stand(&plan, "b"), writes(&plan)), (WAITS, vec![]));
+    }
+    // Those that have passed one that is at fewer clusters now wait as well.
+    let two = || failed(work(0)).record(record(Phase::Pending).retry("again"));
+    let two = two()
+        .cluster("b")
+        .record(record(Phase::Complete).succeeded(Stage::Platform, 0));
+    assert_eq!(writes(&planned(10, asked(), two)), NOTHING);
+}
+
+#[test]
+fn an_approval_that_expires_does_not_count_by_a_clock_that_is_not_trusted() {
+    let asked = || policy().checkpoint_at("first", 0);
+    let one = || fleet().cluster("a");
+    let present = hash(&planned(0, asked(), one()));
+    for (expires, counts) in [(Some(100), false), (None, true)] {
+        let approved = one().approval("first", &present, expires);
+        let plan = planned(10, asked().distrusted_clock(), approved);
+        assert_eq!(!plan.operations.is_empty(), counts);
+    }
 }
 
 #[test]

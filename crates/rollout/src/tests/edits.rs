@@ -44,6 +44,35 @@ fn an_edit_repoints_an_initialized_cluster_with_a_fresh_clock_once_announced() {
     assert_eq!(stand(&plan, "a").0, Phase::Initialized, "the clock is fresh");
 }
 
+/// Its update had ended, and the next step could not begin before the edit.
+#[test]
+fn an_update_to_an_earlier_target_does_not_count_for_another_one() {
+    let before = || {
+        record(Phase::PreAction)
+            .succeeded(Stage::PreAction, 0)
+            .succeeded(Stage::Platform, 10)
+    };
+    let acted = || {
+        let acted = work(0).succeeded();
+        fleet().cluster("a").work(Step::PreAction, acted)
+    };
+    let asked = |step: Step| policy().pre_action().operators().edited("r2", &[step]);
+    let updated = || acted().work(Step::Platform, work(10).succeeded());
+    let table = [
+        (Step::Platform, acted(), false),
+        (Step::Platform, updated(), false),
+        (Step::Operators, updated(), true),
+        // Nothing shows any more what it was asked for.
+        (Step::Operators, acted(), false),
+    ];
+    for (edited, works, stays) in table {
+        let plan = planned(50, asked(edited), works.record(before()));
+        let after = record_of(&plan, "a");
+        assert_eq!(&*after.attempt.revision, "r2");
+        assert_eq!(after.stage(Stage::Platform).is_some(), stays, "{edited:?}");
+    }
+}
+
 #[test]
 fn an_edit_that_is_announced_late_takes_no_time_from_the_update() {
     let asked = || r2().timeouts(60, 60);

@@ -156,17 +156,30 @@ fn an_image_that_a_cluster_told_long_ago_is_asked_for_again_in_every_mode_but_no
     }
 }
 
-/// Its probe was deleted when the work was created.
+/// What it said before its first attempt may not be so any more: a risk that was accepted then, or a gate.
 #[test]
-fn a_retry_of_an_update_that_a_work_asks_for_needs_no_answer_and_another_update_does() {
+fn a_retry_needs_another_answer_unless_the_cluster_has_begun_the_update() {
     let fleet = |record| {
         fleet()
             .cluster("dev1")
             .record(record)
             .work(Step::Platform, work(0))
     };
-    let again = planned(60, asked(), fleet(record(Phase::Pending).retry("again")));
-    assert_eq!(writes(&again), ["update dev1/Platform Retry"]);
+    let again = || fleet(record(Phase::Pending).retry("again"));
+    let made = planned(60, asked(), again());
+    assert_eq!(writes(&made), NOTHING);
+    assert_eq!(stand(&made, "dev1"), (Phase::Pending, Reason::PreflightPending));
+    let made = planned(60, asked(), again().preflight(not_offered()));
+    assert_eq!(stand(&made, "dev1"), (Phase::Blocked, Reason::NotOffered));
+    let begun = again().work(Step::Platform, work(0).running());
+    for answered in [again().preflight(Preflight::Ready), begun] {
+        let made = planned(60, asked(), answered);
+        assert_eq!(writes(&made), ["update dev1/Platform Retry"]);
+    }
+    let unanswered = again().build();
+    let ready = again().preflight(Preflight::Ready).build();
+    let started = plan(at(60), &asked().build(), &ready);
+    assert_eq!(check(at(60), &asked().build(), &unanswered, &started).len(), 1);
     let edited = || fleet(record(Phase::Pending).revision("r2"));
     let other = asked().edited("r2", &[Step::Platform]);
     assert_eq!(writes(&planned(60, other, edited())), NOTHING);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Limit, Outcome, Phase, Reason, Stage, StallReason, Step};
-use crate::testing::{FleetBuilder, RecordBuilder, fleet, policy, record, work};
+use crate::model::{Limit, Outcome, Phase, Reason, Record, Stage, StallReason, Step, StepStatus, Withdrawal};
+use crate::testing::{FleetBuilder, RecordBuilder, WorkBuilder, fleet, policy, record, work};
 
 fn failed() -> RecordBuilder {
     record(Phase::Failed)
@@ -93,7 +93,7 @@ fn a_failure_that_is_written_is_skipped_and_its_row_tells_how_it_failed() {
     let again = a(fleet().cluster("a").record(record_of(&plan, "a").clone()));
     let plan = planned(11, policy(), again);
     assert_eq!(&*record_of(&plan, "a").message, message);
-    assert_eq!(writes(&plan), NOTHING, "its platform work is kept");
+    assert_eq!(writes(&plan), ["withdraw a/Platform"], "the work itself is kept");
 }
 
 #[test]
@@ -189,4 +189,31 @@ fn a_cluster_that_is_skipped_and_starts() {
         (record.phase, record.reason) = (Phase::Pending, Reason::None);
         plan.clusters[0].starting = true;
     });
+}
+
+/// What a cluster without power was asked for would begin when the power is back, whatever has become of the upgrade.
+#[test]
+fn what_a_skipped_cluster_was_asked_for_before_it_failed_is_withdrawn_and_nobody_waits_for_it() {
+    let failed = || {
+        record(Phase::Failed)
+            .reason(Reason::ClusterUpgradeTimeout)
+            .done(Stage::Platform, 0, Outcome::Failed)
+    };
+    let a = |work: WorkBuilder, record: Record| {
+        let a = fleet().cluster("a").work(Step::Platform, work).record(record);
+        a.skipped("no power")
+    };
+    let plan = planned(10, policy(), a(work(0), failed().into()));
+    assert_eq!(writes(&plan), ["withdraw a/Platform"]);
+    assert_eq!(stand(&plan, "a"), (Phase::Skipped, Reason::Skipped));
+    let told = record_of(&plan, "a").clone();
+    let sent = work(0).withdrawn(Withdrawal::Sent);
+    assert_eq!(writes(&planned(11, policy(), a(sent, told.clone()))), NOTHING);
+    let begun = planned(11, policy(), a(work(0).running(), told.clone()));
+    assert_eq!(writes(&begun), NOTHING, "it goes on");
+    let confirmed = work(0)
+        .status(StepStatus::OtherVersion)
+        .withdrawn(Withdrawal::Confirmed);
+    let over = planned(11, policy(), a(confirmed, told));
+    assert_eq!(writes(&over), ["delete a/Platform Aborted"]);
 }

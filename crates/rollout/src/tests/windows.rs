@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::maintenance::{Boundary, Zone};
 use chrono::TimeDelta;
 
-use super::{plan_of, stand};
+use super::{plan_of, record_of, stand};
 use crate::check::ViolationKind;
 use crate::maintenance::{Calendar, Exclusion, Window};
 use crate::model::{Operation, Phase, Plan, Preflight, Reason, Stage, StallReason, Step};
@@ -297,5 +297,32 @@ fn a_step_after_the_update_is_no_start_although_the_record_is_in_the_pre_action(
     assert_eq!(
         super::writes(&plan_of(7300, &policy, &updated)),
         ["create a/Operators"]
+    );
+}
+
+/// It might begin the new update at once.
+#[test]
+fn an_edit_asks_a_cluster_in_flight_for_another_update_only_while_its_window_is_open() {
+    let edited = || policy().edited("r2", &[Step::Platform]);
+    let asked = |record: crate::Record| {
+        let a = fleet().cluster("a").calendar(second_hour());
+        a.work(Step::Platform, work(3700)).record(record).build()
+    };
+    let initialized = || record(Phase::Initialized).stage(Stage::Platform, 3700);
+    let closed = plan_of(8000, &edited().build(), &asked(initialized().into()));
+    let kept = record_of(&closed, "a").clone();
+    assert_eq!((kept.phase, &*kept.attempt.revision), (Phase::Initialized, "r1"));
+    assert!(closed.operations.is_empty());
+    let open = plan_of(3800, &edited().build(), &asked(initialized().into()));
+    let announced = record_of(&open, "a").clone();
+    assert_eq!(&*announced.attempt.revision, "r2");
+    let open = plan_of(3801, &edited().build(), &asked(announced.clone()));
+    assert_eq!(open.operations.len(), 1);
+    // It has closed before the request was sent.
+    let closed = plan_of(8000, &edited().build(), &asked(announced));
+    assert!(closed.operations.is_empty());
+    assert_eq!(
+        stand(&closed, "a"),
+        (Phase::Initialized, Reason::WaitingForWindow)
     );
 }

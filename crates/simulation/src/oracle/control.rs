@@ -18,9 +18,25 @@ use super::works::Work;
 const PLANNED: Duration = Duration::from_secs(2);
 
 impl Facts {
-    /// How many clusters of an upgrade, beside this one, have certainly started by an attempt of this revision when a start was sent.
-    /// Those that were away since do not count.
-    fn started(&self, upgrade: &Upgrade, cluster: &str, revision: &str, sent: Duration) -> usize {
+    /// How many clusters of an upgrade, beside this one, have certainly started by an attempt of this revision when a start was sent,
+    /// whatever has become of them: their rows say so, or their update was requested. Those that were away since do not count.
+    fn started(
+        &self,
+        upgrade: &Upgrade,
+        cluster: &str,
+        (uid, revision): (&str, &str),
+        sent: Duration,
+    ) -> usize {
+        let is_requested = |name: &str| {
+            let platform = Step::Platform.work_name(name);
+            let mut works = self.created.iter();
+            works.any(|((owner, of, work, of_revision, _), created)| {
+                (owner.as_str(), of.as_str(), of_revision.as_str()) == (uid, name, revision)
+                    && *work == platform
+                    && created.deleted.is_none()
+                    && created.at + UNHEARD <= sent
+            })
+        };
         let has_started = |(name, record): &(&String, &Record)| {
             let is_known = self
                 .clusters
@@ -30,7 +46,8 @@ impl Facts {
             let is_begun = |phase: &str| !matches!(phase, "" | "Pending" | "Blocked" | "Skipped" | "Aborted");
             let is_told = told.is_some_and(|told| is_begun(&told.phase)) && is_begun(record.phase_at(sent));
             let is_same = record.row().is_some_and(|row| row.revision == revision);
-            *name != cluster && is_known && !record.is_edited && is_same && is_told
+            let has_begun = is_told || is_requested(name);
+            *name != cluster && is_known && !record.is_edited && is_same && has_begun
         };
         upgrade.records.iter().filter(has_started).count()
     }
@@ -126,7 +143,8 @@ impl Facts {
 
     /// The checkpoint behind which a start is, by every spec in force, and that nobody had approved.
     fn unapproved(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> Option<String> {
-        let started = self.started(upgrade, &work.cluster, &work.revision, sent);
+        let attempt = (work.uid.as_str(), work.revision.as_str());
+        let started = self.started(upgrade, &work.cluster, attempt, sent);
         // An edit that is taken back leads to the same plan again.
         let covered: BTreeSet<&str> = upgrade
             .in_force(sent)

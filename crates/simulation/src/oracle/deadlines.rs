@@ -13,6 +13,7 @@ use super::facts::{Facts, Key, Record, Running, Upgrade};
 use super::fields::version;
 use super::row::Row;
 use super::rule::Rule;
+use super::schedule::since_begin;
 use super::works::Work;
 use crate::actor::Role;
 
@@ -316,32 +317,44 @@ impl Facts {
         }
     }
 
-    /// When the last cluster fails by time that only its time can end: somebody has written into its row that its update had
-    /// begun, and it refuses that update, because it runs something newer. An update that has begun is not interrupted, whatever
-    /// the spec asks for by now. Nor can any controller tell that the row is wrong: a cluster does not acknowledge a request
-    /// that it refuses, so what it reports may be older than the row.
+    /// When the last cluster fails by time that only its time can end, because it refuses the update that it is asked for: it runs
+    /// something newer. It was asked for that before the storage of the hub went back, or somebody has written into its row that its
+    /// update had begun. An update that has begun is not interrupted, whatever the spec asks for by now. Nor can any controller tell
+    /// that the row is wrong: a cluster does not acknowledge a request that it refuses, so what it reports may be older than the row.
     pub(super) fn ends_by_time(&self) -> Option<Duration> {
         let upgrades = self.upgrades.iter().filter(|(_, upgrade)| !upgrade.is_gone);
         let ends = upgrades.flat_map(|(uid, upgrade)| {
-            let edited = upgrade.records.iter().filter(|(_, record)| record.is_edited);
-            edited.filter_map(move |(name, record)| {
-                let row = record.row().filter(|row| row.phase == "Partial")?;
-                let is_refused = self.refuses(uid, name, row);
-                self.due(uid, upgrade, name).filter(|_| is_refused)
+            upgrade.records.iter().filter_map(move |(name, record)| {
+                let is_meant =
+                    |phase: &str| phase == "Initialized" || (phase == "Partial" && record.is_edited);
+                let row = record.row().filter(|row| is_meant(&row.phase))?;
+                let due = || {
+                    self.due(uid, upgrade, name)
+                        .or_else(|| self.due_by_row(upgrade, row))
+                };
+                self.refuses(uid, name, row).then(due)?
             })
         });
         ends.max()
     }
 
-    /// Whether the work of a row's attempt asks a cluster for an older version than it claims.
+    /// When the time of an update is over by the start that its row has.
+    fn due_by_row(&self, upgrade: &Upgrade, row: &Row) -> Option<Duration> {
+        let started = since_begin(&row.step(word(Step::Platform))?.started)?;
+        let limits = upgrade.in_force(self.now);
+        let limit = limits.map(|spec| spec.limits.of_step(Step::Platform)).max()?;
+        Some(started + limit + self.tolerance)
+    }
+
+    /// Whether the work of a row's attempt asks a cluster for an older version than it claims. An edit that does not concern it leaves
+    /// the work as it is, with the start that the row has.
     fn refuses(&self, owner: &str, name: &str, row: &Row) -> bool {
         let cluster = self.clusters.get(name);
         let claims = cluster.and_then(|cluster| cluster.versions.last());
+        let started = row.step(word(Step::Platform)).map(|step| &step.started);
         let works = self.works.values().filter(|work| {
-            work.owner == owner
-                && work.cluster == name
-                && work.revision == row.revision
-                && work.retry == row.retry
+            let is_of_it = work.revision == row.revision && work.retry == row.retry;
+            work.owner == owner && work.cluster == name && (is_of_it || Some(&work.started) == started)
         });
         let mut targets = works.filter_map(|work| version(&work.target));
         claims.is_some_and(|(_, claimed)| targets.any(|target| target < *claimed))

@@ -87,6 +87,20 @@ impl Upgrade {
             .then_some(lost)
     }
 
+    /// Whether the present spec lets fewer clusters be under way than one before, and the row of a cluster has said since before it came
+    /// that the cluster is under way, until a start was sent. Its work may be missing: somebody has deleted it, or the hub has not
+    /// taken it yet.
+    fn had_slot_before(&self, cluster: &str, sent: Duration) -> bool {
+        let limit = self.in_force(sent).map(|one| one.max_concurrency).max();
+        let Some(since) = self.in_force(sent).map(|one| one.since).min() else {
+            return false;
+        };
+        let mut earlier = self.generations.iter().filter(|one| one.since < since);
+        let record = self.records.get(cluster);
+        earlier.any(|one| Some(one.max_concurrency) > limit)
+            && record.is_some_and(|record| record.holds_slot_between(since, sent))
+    }
+
     /// Whether nothing else has started since a time at which a cluster may have released its slot.
     pub(super) fn is_first_since(&self, cluster: &str, since: Duration) -> bool {
         let mut others = self.flights.iter().filter(|(name, _)| *name != cluster);
@@ -210,7 +224,9 @@ impl Facts {
         let may_end = goes_on || is_exempt || has_updated(upgrade, work, sent);
         let has_left = self.has_left(work, sent) && !may_end;
         let mut ends = [withdrawn, lost].into_iter().flatten();
-        let has_slot = is_exempt || ends.any(|at| upgrade.is_first_since(cluster, at));
+        let has_slot = is_exempt
+            || upgrade.had_slot_before(cluster, sent)
+            || ends.any(|at| upgrade.is_first_since(cluster, at));
         let goes_on = goes_on || withdrawn.is_some() || upgrade.was_under_way(cluster, sent);
         self.check(Rule::Selected, !has_left, || {
             format!("{cluster} started long after it had left the selection")

@@ -424,14 +424,15 @@ impl Facts {
             deleted: None,
             is_unheard,
         };
-        self.created.insert(work.key(), created);
+        // What was begun goes on, and its beginning was judged.
+        let is_again = self.created.insert(work.key(), created).is_some();
         let selected = self
             .upgrades
             .get(&work.uid)
             .is_some_and(|upgrade| upgrade.selected.contains(&work.cluster));
         // Its former labels may still be believed for a while.
         let was_relabelled = !changed.is_zero() && changed + DEAF > sent;
-        self.check(Rule::Selected, selected || was_relabelled, || {
+        self.check(Rule::Selected, selected || was_relabelled || is_again, || {
             format!("{} was created for a cluster that was never selected", work.name)
         });
     }

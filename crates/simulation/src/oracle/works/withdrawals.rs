@@ -59,8 +59,8 @@ impl Upgrade {
 }
 
 impl Facts {
-    /// A request is withdrawn only from a cluster that is aborted, and not when its agents had reported long before that the update
-    /// had begun.
+    /// A request is withdrawn only from a cluster that is aborted, or that is skipped and has failed, and not when its agents had reported
+    /// long before that the update had begun.
     pub(super) fn judge_withdrawal(&mut self, change: &Change, work: &Work) {
         let Some(before) = change.before.as_ref().filter(|_| self.by_controller()) else {
             return;
@@ -72,7 +72,18 @@ impl Facts {
         let upgrade = self.upgrades.get(&work.uid);
         let is_named = upgrade.is_some_and(|upgrade| {
             let mut specs = upgrade.valid_in_force(sent);
-            specs.any(|spec| spec.aborted.contains(&work.cluster))
+            let record = upgrade.records.get(&work.cluster);
+            let has_failed = record.is_some_and(|record| {
+                let told = record.phases.iter().rev().take(2);
+                record.is_edited
+                    || told
+                        .into_iter()
+                        .any(|told| matches!(&*told.phase, "Failed" | "Skipped"))
+            });
+            specs.any(|spec| {
+                let is_skipped = spec.left_out.contains(&work.cluster) && has_failed;
+                is_skipped || spec.aborted.contains(&work.cluster)
+            })
         });
         let is_accepted = self.is_accepted(&change.after.uid);
         self.check(Rule::LeftOut, is_named && !is_accepted, || {
