@@ -23,7 +23,7 @@ impl Checker<'_> {
             let starts = operations.any(|operation| {
                 is_start(operation, state)
                     || follows_pre_action(case.cluster, operation)
-                    || repoints(operation, state)
+                    || repoints(operation, case.cluster, state)
             });
             if starts && !is_open {
                 let text = format!("{:?} while {opening:?}", case.operations);

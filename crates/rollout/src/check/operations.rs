@@ -15,8 +15,13 @@ fn moves(operation: &Operation) -> bool {
     matches!(operation, Operation::Create { .. } | Operation::Update { .. })
 }
 
-/// True when a cluster in flight that has not begun the update of an earlier spec is asked for another one.
-pub(super) fn repoints(operation: &Operation, state: &ClusterState) -> bool {
+/// True when a cluster in flight that has not begun the update of an earlier spec is asked for another one, and not once more for the one
+/// whose start is on record.
+pub(super) fn repoints(operation: &Operation, cluster: &Cluster, state: &ClusterState) -> bool {
+    let before = cluster.record.as_deref();
+    let recorded = before.and_then(|before| before.stage(Stage::Platform));
+    let update = cluster.works[Step::Platform.index()].ours();
+    let is_same = update.zip(recorded).is_some_and(|(work, stage)| work.started == stage.started);
     let is_other = matches!(
         operation,
         Operation::Update {
@@ -24,7 +29,7 @@ pub(super) fn repoints(operation: &Operation, state: &ClusterState) -> bool {
             ..
         }
     );
-    is_other && state.record.phase == Phase::Initialized
+    is_other && !is_same && state.record.phase == Phase::Initialized
 }
 
 /// True when the operation gives a cluster a slot that it does not hold.

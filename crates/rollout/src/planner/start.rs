@@ -328,13 +328,19 @@ impl ClusterEvaluator<'_> {
             && self.cluster.busy.is_none()
     }
 
-    /// True when a cluster that was asked for an update by an earlier spec, and may still begin it, would be asked for another one.
+    /// True when a cluster that was asked for an update by an earlier spec, and may still begin it, would be asked for another one. A work
+    /// with the start that is on record asks for this one, whatever else somebody has written into it.
     fn repoints(&self, step: Step) -> bool {
         let work = self.cluster.step_work(step).ours();
-        let revision = &self.out.record.attempt.revision;
+        let record = self.cluster.record.as_deref();
+        let recorded = record.and_then(|record| record.stage(step.into()));
+        let is_other = |work: &Work| {
+            let revision = &self.out.record.attempt.revision;
+            work.attempt.revision != *revision && recorded.is_none_or(|stage| stage.started != work.started)
+        };
         step == Step::Platform
             && self.before == Phase::Initialized
-            && work.is_some_and(|work| !work.vanished && work.attempt.revision != *revision)
+            && work.is_some_and(|work| !work.vanished && is_other(work))
     }
 
     /// True when the maintenance windows are closed for the cluster. The reason is set then. A cluster whose pre-action is over gives its

@@ -322,10 +322,9 @@ impl Facts {
             return false;
         };
         let is_taken_for_same = upgrade.known_deletion(name, cluster).is_zero();
-        let ends = upgrade
-            .ends
-            .iter()
-            .filter(|((of, step, _), _)| of == name && *step == Step::Platform);
+        // Another upgrade may have seen the cluster at its target, and be told of something older.
+        let ends = self.upgrades.values().flat_map(|upgrade| &upgrade.ends);
+        let ends = ends.filter(|((of, step, _), _)| of == name && *step == Step::Platform);
         let last = ends
             .map(|(_, end)| end.last)
             .filter(|last| *last >= deleted)
