@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
     Eligibility, Outcome, Phase, Preflight, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork,
+    Work,
 };
 use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep};

@@ -459,7 +459,12 @@ impl Facts {
         let phase = record.map_or("", |record| record.phase_at(sent)).to_owned();
         let is_edited = record.is_some_and(|record| record.is_edited);
         // What fails in its post-action has ended its update.
-        let failed_late = |row: &Row| phase == "Failed" && row.reason.starts_with("PostAction");
+        let failed_late = |row: &Row| {
+            // It may be retried since.
+            let update = row.step("Platform").filter(|_| row.phase == "Pending");
+            let has_updated = update.is_some_and(|step| step.outcome == "Succeeded");
+            phase == "Failed" && (has_updated || row.reason.starts_with("PostAction"))
+        };
         let is_over = upgrade.is_gone
             || !is_there
             || self.went_back_before(sent, ON_ITS_WAY)
