@@ -460,10 +460,9 @@ impl Facts {
         let is_edited = record.is_some_and(|record| record.is_edited);
         // What fails in its post-action has ended its update.
         let failed_late = |row: &Row| {
-            // It may be retried since.
             let update = row.step("Platform").filter(|_| row.phase == "Pending");
-            let has_updated = update.is_some_and(|step| step.outcome == "Succeeded");
-            phase == "Failed" && (has_updated || row.reason.starts_with("PostAction"))
+            let is_retried = update.is_some_and(|step| step.outcome == "Succeeded");
+            phase == "Failed" && (is_retried || row.reason.starts_with("PostAction"))
         };
         let is_over = upgrade.is_gone
             || !is_there
