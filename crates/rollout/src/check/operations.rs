@@ -21,7 +21,9 @@ pub(super) fn repoints(operation: &Operation, cluster: &Cluster, state: &Cluster
     let before = cluster.record.as_deref();
     let recorded = before.and_then(|before| before.stage(Stage::Platform));
     let update = cluster.works[Step::Platform.index()].ours();
-    let is_same = update.zip(recorded).is_some_and(|(work, stage)| work.started == stage.started);
+    let is_same = update
+        .zip(recorded)
+        .is_some_and(|(work, stage)| work.started == stage.started);
     let is_other = matches!(
         operation,
         Operation::Update {
@@ -29,7 +31,8 @@ pub(super) fn repoints(operation: &Operation, cluster: &Cluster, state: &Cluster
             ..
         }
     );
-    is_other && !is_same && state.record.phase == Phase::Initialized
+    let waits = before.is_some_and(|before| before.phase == Phase::Initialized);
+    is_other && !is_same && waits && state.record.phase == Phase::Initialized
 }
 
 /// True when the operation gives a cluster a slot that it does not hold.
