@@ -78,6 +78,12 @@ fn applies(gate: (u64, u64), current: &str, era: Era) -> bool {
     })
 }
 
+/// Whether a gate belongs to another version than the one that runs. A malformed name belongs to none, and counts everywhere.
+pub(crate) fn is_of_another_version(name: &str, current: &str) -> bool {
+    let gate = gate_version(name).filter(|_| version::parse(current).is_some());
+    gate.is_some_and(|gate| !applies(gate, current, Era::of(current)))
+}
+
 /// A gate that blocks updates to another minor version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnacknowledgedGate {

@@ -11,7 +11,9 @@ pub mod recipe;
 pub use facts::{
     AppliedUpdate, Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolGroup, PoolState, Pools,
 };
-pub use judge::{PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge, request};
+pub use judge::{
+    PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge, lacks_target, request,
+};
 pub use update_graph::query::UpdatesTo;
 
 #[cfg(test)]

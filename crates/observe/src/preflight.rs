@@ -8,6 +8,7 @@ mod asked;
 mod clock;
 mod judged;
 mod names;
+mod newer;
 mod question;
 mod workers;
 mod write_limit;
@@ -25,6 +26,7 @@ use rollout::{Cluster, Fleet, Plan, Policy, Preflight, Reason};
 use self::asked::{is_barred, is_kept, is_to_be_asked, waits};
 use self::judged::{Judged, known, unknown};
 use self::names::KnownNames;
+use self::newer::Newer;
 use self::write_limit::WriteLimit;
 pub use clusterversion::preflight::UpdatesTo;
 
@@ -66,6 +68,8 @@ pub struct Preflights {
     agents_can_read: bool,
     verdicts: AHashMap<Arc<str>, Judged>,
     names: KnownNames,
+    /// Clusters that have told a newer version than the target, where the probe sets the channel.
+    newer: Newer,
     running: AHashSet<Arc<str>>,
     limit: WriteLimit,
     /// Clusters that are asked again just before their start, and since when.
@@ -114,7 +118,7 @@ impl Preflights {
     /// Judges what has changed. `questions`: what the spec in force asks.
     pub fn refresh(&mut self, questions: &Questions, asker: Asker<'_>, index: &Index, now: DateTime<Utc>) {
         if self.questions.preflight != questions.preflight {
-            self.verdicts.clear();
+            self.forget_answers(questions.preflight.as_deref(), now);
             self.names = KnownNames::default();
         }
         if self.questions != *questions || *self.key != *asker.key {
@@ -140,18 +144,21 @@ impl Preflights {
             }
             let heard = probe.created.filter(|_| self.at_a_glance).unwrap_or(now).min(now);
             let judged = Judged::new(probe, question, before.as_deref(), (now, heard));
-            self.names.add(&probe.facts, &question.update);
+            self.names.add(cluster, &probe.facts, &question.update);
             if !before.is_some_and(|before| before.puts_off(&judged, now)) {
+                self.newer.note(cluster, &judged, question, index);
                 self.verdicts.insert(Arc::clone(cluster), judged);
             }
         }
         if self.verdicts.len() > present {
+            let hash = Arc::clone(&question.hash);
+            self.forget_newer(index);
             self.verdicts.retain(|cluster, _| {
                 let probe = index.probe(cluster);
-                probe.is_some_and(|probe| {
-                    *probe.upgrade == *asker.uid
-                        && is_answer(cluster, probe, &question.hash, asker.key, index)
-                })
+                let is_answer = probe.is_some_and(|probe| {
+                    *probe.upgrade == *asker.uid && is_answer(cluster, probe, &hash, asker.key, index)
+                });
+                is_answer || self.newer.contains(cluster)
             });
         }
     }
@@ -271,6 +278,7 @@ impl Preflights {
         self.failures
             .retain(|name, _| is_in_fleet(name) || index.probe(name).is_some());
         self.asked_again.retain(|name, _| is_in_fleet(name));
+        self.newer.keep(is_in_fleet);
         self.limit.forget(now);
         let mut writes = self.deletions(fleet, policy, asker, index, now);
         writes.extend(self.leftovers(fleet, policy, asker, index, now));
@@ -278,12 +286,15 @@ impl Preflights {
         let mut wake = earliest(self.next_change(now), self.next_workers(asker.uid, index, now));
         self.note_barred(fleet, policy, asker, index, now);
         if !policy.deleting {
-            let questions = self.questions.clone();
+            let (questions, newer) = (self.questions.clone(), self.newer.clone());
             let can_read = asker.agents_can_read;
             let is_free = |cluster: &Cluster| {
                 index.probe(&cluster.name).is_none() && (can_read || has_reading_agent(&cluster.name, index))
             };
-            let to_ask = |cluster: &'_ Cluster| questions.due(cluster, policy).filter(|_| is_free(cluster));
+            let to_ask = |cluster: &'_ Cluster| {
+                let due = questions.due(cluster, policy, &newer);
+                due.filter(|_| is_free(cluster))
+            };
             // A cluster whose pools are waited for holds a slot.
             for (kind, canaries) in [
                 (ProbeKind::Workers, true),
@@ -336,7 +347,7 @@ impl Preflights {
                 continue;
             }
             let cluster = find(fleet, name);
-            let needed = cluster.and_then(|cluster| self.questions.needed(cluster, policy));
+            let needed = cluster.and_then(|cluster| self.questions.needed(cluster, policy, &self.newer));
             let is_kept = needed.is_some_and(|hash| *hash == probe.hash) && !is_former(name, probe, index);
             if !is_kept {
                 self.begin(name, now);

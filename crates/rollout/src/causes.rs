@@ -1,6 +1,6 @@
 //! Why clusters failed or wait, in groups of clusters with the same reason and phase. The status has the first of these groups,
 //! and the plugin shows all of them. What clusters name as
-//! their cause is told once for each gate, risk, operator or pool.
+//! their cause is told once for each gate, risk, operator or pool, in the words of most of them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,6 +25,45 @@ pub struct ClusterCause<'a> {
     pub message: &'a str,
 }
 
+/// Clusters with the same phase, reason and cause, while they are collected. Nothing of their texts is copied.
+struct Group<'a> {
+    urgency: Urgency,
+    clusters: i64,
+    texts: BTreeMap<&'a str, Text<'a>>,
+}
+
+/// A text, how many clusters of a group have it, and the first of them with its place among all.
+struct Text<'a> {
+    clusters: i64,
+    first: (usize, ClusterCause<'a>),
+}
+
+impl<'a> Group<'a> {
+    const fn new(urgency: Urgency) -> Self {
+        Self {
+            urgency,
+            clusters: 0,
+            texts: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, place: usize, cause: ClusterCause<'a>) {
+        self.clusters += 1;
+        let text = self.texts.entry(cause.message).or_insert(Text {
+            clusters: 0,
+            first: (place, cause),
+        });
+        text.clusters += 1;
+    }
+
+    /// The first cluster with the text of most clusters. So a single one does not word the cause of all others.
+    fn example(&self) -> Option<ClusterCause<'a>> {
+        let texts = self.texts.values();
+        let most = texts.max_by_key(|text| (text.clusters, Reverse(text.first.0)));
+        most.map(|text| text.first.1)
+    }
+}
+
 /// The groups of these clusters, which are sorted by name: first those that need a human, and among these the largest first. The
 /// texts are those of the clusters, so they may be long and contain any character.
 #[must_use]
@@ -32,33 +71,40 @@ pub fn groups<'a>(
     clusters: impl IntoIterator<Item = (Urgency, ClusterCause<'a>)>,
     names: Names<'_>,
 ) -> Vec<CauseGroup> {
-    let mut found: BTreeMap<(Phase, &str, &str), (Urgency, i64, ClusterCause<'_>)> = BTreeMap::new();
-    for (urgency, cause) in clusters {
-        let told = Subject::of(cause.reason, cause.message).told;
-        let key = (cause.phase, cause.reason, told);
-        let (_, number, _) = found.entry(key).or_insert((urgency, 0, cause));
-        *number += 1;
+    let mut found: BTreeMap<(Phase, &str, &str), Group<'_>> = BTreeMap::new();
+    for (place, (urgency, cause)) in clusters.into_iter().enumerate() {
+        let key = (cause.phase, cause.reason, subject(cause.reason, cause.message));
+        let group = found.entry(key).or_insert_with(|| Group::new(urgency));
+        group.add(place, cause);
     }
-    let mut groups: Vec<(Urgency, i64, ClusterCause<'_>)> = found.into_values().collect();
-    groups.sort_by_key(|(urgency, number, _)| (*urgency, Reverse(*number)));
-    let group = |(_, clusters, first): (Urgency, i64, ClusterCause<'_>)| {
+    let mut groups: Vec<Group<'_>> = found.into_values().collect();
+    groups.sort_by_key(|group| (group.urgency, Reverse(group.clusters)));
+    let told = |group: Group<'_>| {
+        let example = group.example()?;
         let names = Names {
-            cluster: first.cluster,
+            cluster: example.cluster,
             ..names
         };
-        let subject = Subject::of(first.reason, first.message);
-        CauseGroup {
-            reason: first.reason.to_owned(),
+        let subject = Subject::of(example.reason, example.message);
+        Some(CauseGroup {
+            reason: example.reason.to_owned(),
             kind: subject.kind.map(str::to_owned),
             name: subject.name().map(str::to_owned),
-            phase: first.phase,
-            clusters,
-            example: first.cluster.to_owned(),
-            message: first.message.to_owned(),
-            remedy: remedy::for_cluster(first.reason, first.phase, names),
-        }
+            phase: example.phase,
+            clusters: group.clusters,
+            example: example.cluster.to_owned(),
+            message: example.message.to_owned(),
+            remedy: remedy::for_cluster(example.reason, example.phase, names),
+        })
     };
-    groups.into_iter().map(group).collect()
+    groups.into_iter().filter_map(told).collect()
+}
+
+/// The words by which clusters with the same phase and reason are in different groups: the name of a gate, risk, operator or pool, or a
+/// sentence. Empty where the reason says enough. They are the clusters' own, so they may be long and contain any character.
+#[must_use]
+pub fn subject<'a>(reason: &str, message: &'a str) -> &'a str {
+    Subject::of(reason, message).told
 }
 
 /// True when the message of a cluster names the gate, risk, pool or channel that blocks it, in the words that each cluster with the same

@@ -39,7 +39,7 @@ pub struct Facts {
     pub health: Fact<Health>,
     /// What the cluster offers of the planned version, in its present channel.
     pub offer: Fact<Offer>,
-    /// The gates that apply to the version that it runs and that are not acknowledged.
+    /// The gates that are not acknowledged. Before a new major version those of other minor versions may be among them.
     pub gates: Fact<Vec<Gate>>,
     /// Keys of all gates that it has for the update, acknowledged or not. Nothing is judged by them.
     pub gate_keys: Fact<BTreeSet<String>>,
@@ -89,13 +89,15 @@ pub enum Offer {
         /// Pull specification by digest, or empty.
         image: String,
     },
-    /// The version has risks.
+    /// The version has risks. If the cluster does not recommend it, at least one of them applies.
     Conditional {
         /// Pull specification by digest. It may be empty.
         image: String,
         /// The risks of the version, in the order in which the cluster lists them.
         risks: Vec<OfferedRisk>,
     },
+    /// The cluster does not recommend the version, so that a risk applies, and does not name a single one.
+    NotRecommended,
 }
 
 /// A risk of an update.
@@ -271,6 +273,26 @@ impl Offer {
         }
     }
 
+    /// What a version with risks is by the status of its condition Recommended, if that is not True.
+    ///
+    /// Where the cluster does not recommend it, a risk applies. If none is named as applying, each may be the one, so all of them count
+    /// as applying, and nobody accepts them as unknown ones.
+    pub(super) fn by_status(status: &str, image: &str, mut risks: Vec<OfferedRisk>) -> Self {
+        let is_named = risks.iter().any(|risk| risk.applies == Some(true));
+        if status == "False" && !is_named {
+            if risks.is_empty() {
+                return Self::NotRecommended;
+            }
+            for risk in &mut risks {
+                risk.applies = Some(true);
+            }
+        }
+        Self::Conditional {
+            image: image.to_owned(),
+            risks,
+        }
+    }
+
     fn with_risks(update: &ConditionalUpdate, image: &str, is_listed: bool, era: Era) -> Self {
         let condition = update.recommended();
         if condition.is_some_and(ClusterOperatorCondition::is_true) {
@@ -288,10 +310,8 @@ impl Offer {
             message: risk.message.clone(),
             applies: applies(found.get(number)),
         });
-        Self::Conditional {
-            image: image.to_owned(),
-            risks: risks.collect(),
-        }
+        let status = condition.map_or("", |condition| condition.status.as_str());
+        Self::by_status(status, image, risks.collect())
     }
 }
 

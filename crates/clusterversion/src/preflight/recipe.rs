@@ -38,8 +38,10 @@ const KEYS_HEAD: &str = "keys/1";
 const MAX_RISKS: usize = 64;
 /// Maximum length of the text of a risk or a gate, in characters.
 const MAX_TEXT: usize = 300;
-/// How many keys a cluster reports; the language of the rules cannot sort.
+/// How many keys of one minor version a cluster reports; the language of the rules cannot sort.
 const MAX_KEYS: usize = 4;
+/// The minor versions from which 5.0 may be reached (`docs/design/cvo.md#eras`).
+const BEFORE_FIVE: [&str; 2] = ["ack-4.22-", "ack-4.23-"];
 /// Longest name of a risk, in characters. A longer one cannot be accepted.
 const MAX_NAME: usize = 256;
 
@@ -164,18 +166,15 @@ pub fn acks_rule(target: &str) -> Option<Rule> {
     keys_rule(ACKS, target, r#"object.data[k] == "true""#, "k")
 }
 
-/// Up to [`MAX_KEYS`] keys of a `ConfigMap` in their order, of the release lines before that of the target.
+/// Up to [`MAX_KEYS`] keys of a `ConfigMap` in their order, of each release line from which the target may be reached.
 fn keys_rule(condition: &'static str, target: &str, counts: &str, line: &str) -> Option<Rule> {
-    let prefix = gate_prefix(target)?;
+    let lists = gate_prefixes(target)?;
+    let lists: Vec<String> = lists.iter().map(|prefix| keys_of(prefix, counts, line)).collect();
     let message = format!(
         r#"(["{KEYS_HEAD}"] + (has(object.data) && object.data != null
-  ? [object.data.map(k, k).filter(k, k.startsWith("{prefix}") && {counts})].map(l,
-      (l.size() > 0 ? [l.min()] : [])
-      + (l.size() > 1 ? [l.filter(k, k > l.min()).min()] : [])
-      + (l.size() > 2 ? [l.filter(k, k > l.filter(j, j > l.min()).min()).min()] : [])
-      + (l.size() > 3 ? [l.max()] : [])).map(l, l.map(k, "key " + {line}))[0]
-    + (object.data.map(k, k).filter(k, k.startsWith("{prefix}") && {counts}).size() > {MAX_KEYS} ? ["more"] : [])
-  : [])).join("\n")"#
+  ? {}
+  : [])).join("\n")"#,
+        lists.join(" + ")
     );
     Some(Rule {
         condition,
@@ -183,14 +182,40 @@ fn keys_rule(condition: &'static str, target: &str, counts: &str, line: &str) ->
     })
 }
 
-/// What the gates of an update to another minor version begin with. Before a new major version it may be any minor version.
-#[must_use]
-pub fn gate_prefix(target: &str) -> Option<String> {
+/// The lines of the keys with this prefix.
+fn keys_of(prefix: &str, counts: &str, line: &str) -> String {
+    format!(
+        r#"[object.data.map(k, k).filter(k, k.startsWith("{prefix}") && {counts})].map(l,
+      (l.size() > 0 ? [l.min()] : [])
+      + (l.size() > 1 ? [l.filter(k, k > l.min()).min()] : [])
+      + (l.size() > 2 ? [l.filter(k, k > l.filter(j, j > l.min()).min()).min()] : [])
+      + (l.size() > 3 ? [l.max()] : [])).map(l, l.map(k, "key " + {line}))[0]
+    + (object.data.map(k, k).filter(k, k.startsWith("{prefix}") && {counts}).size() > {MAX_KEYS} ? ["more"] : [])"#
+    )
+}
+
+/// What the gates of an update to another minor version begin with: one beginning for each minor version from which it may be reached. The
+/// cluster-version operator keeps the gates of earlier ones in the map, where they count no more.
+fn gate_prefixes(target: &str) -> Option<Vec<String>> {
     let target = version::parse(target)?;
     Some(match (target.major(), target.minor().checked_sub(1)) {
-        (major, Some(minor)) => format!("ack-{major}.{minor}-"),
-        (major, None) => format!("ack-{}.", major.checked_sub(1)?),
+        // To a later 5 no cluster goes from another major version.
+        (major, Some(minor)) => vec![format!("ack-{major}.{minor}-")],
+        (5, None) => BEFORE_FIVE.map(str::to_owned).to_vec(),
+        // Nobody knows yet which minor version is the last one before it.
+        (major, None) => vec![format!("ack-{}.", major.checked_sub(1)?)],
     })
+}
+
+/// What the gates of an update to another minor version begin with, in one text. Before a new major version it has no minor version.
+#[must_use]
+pub fn gate_prefix(target: &str) -> Option<String> {
+    let mut prefixes = gate_prefixes(target)?;
+    if prefixes.len() == 1 {
+        return prefixes.pop();
+    }
+    let major = version::parse(target)?.major().checked_sub(1)?;
+    Some(format!("ack-{major}."))
 }
 
 /// The text of an expression on one line.
@@ -239,10 +264,7 @@ pub fn read_offer(message: &str) -> Fact<Offer> {
                     image: image.to_owned(),
                 }
             } else {
-                Offer::Conditional {
-                    image: (*image).to_owned(),
-                    risks,
-                }
+                Offer::by_status(status, image, risks)
             }
         }
         _ => Offer::Ambiguous,
@@ -344,18 +366,15 @@ impl PathValues<'_> {
                     image.to_owned()
                 },
             }),
-            (_, Some(image), _) => Some(Offer::Conditional {
-                image: image.to_owned(),
-                risks: Vec::new(),
-            }),
+            (_, Some(image), status) => Some(Offer::by_status(status.unwrap_or_default(), image, Vec::new())),
             // A path that fails looks like one without a result.
             _ => None,
         }
     }
 }
 
-/// Reads the messages of [`gates_rule`] and [`acks_rule`]: the gates that are not acknowledged. Without `acks` nothing is
-/// acknowledged.
+/// Reads the messages of [`gates_rule`] and [`acks_rule`]: the gates that are not acknowledged, of all release lines that were asked for.
+/// Without `acks` nothing is acknowledged.
 ///
 /// # Errors
 /// One of them is not a message of its rule, or there are more keys than can be reported.
@@ -392,9 +411,9 @@ fn read_keys(rule: &str, message: &str) -> Fact<Vec<Gate>> {
     }
     let mut found = Vec::new();
     for line in lines {
-        if line == "more" || found.len() == MAX_KEYS {
+        if line == "more" || found.len() == BEFORE_FIVE.len() * MAX_KEYS {
             return Err(Missing::Unsupported(format!(
-                "The cluster has more than {MAX_KEYS} gates, which is more than it can report"
+                "The cluster has more than {MAX_KEYS} gates of one minor version, which is more than it can report"
             )));
         }
         let key = line

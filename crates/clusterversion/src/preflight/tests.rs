@@ -6,6 +6,9 @@ use update_graph::query::RiskNote;
 use super::*;
 use crate::types::{ClusterOperatorCondition, ConditionStatus};
 
+mod gates;
+mod risks;
+
 fn condition(kind: &str, status: ConditionStatus) -> ClusterOperatorCondition {
     ClusterOperatorCondition {
         kind: kind.to_owned(),
@@ -237,7 +240,7 @@ fn a_newer_cluster_is_blocked_and_one_that_runs_the_target_is_ready() {
     back.health.as_mut().unwrap().progressing = Some(condition("Progressing", ConditionStatus::True));
     assert_eq!(
         told(&back, &plan()),
-        "blocked NotOffered Updating",
+        "blocked Updating NotOffered",
         "its update is still running"
     );
 }
@@ -294,164 +297,6 @@ fn an_update_graph_tells_what_is_served_in_a_channel_that_the_cluster_does_not_e
         "blocked NotOffered",
         "the cluster knows better"
     );
-}
-
-#[test]
-fn every_risk_that_applies_must_be_accepted_by_name() {
-    let facts = with_risks(&[("Leak", Some(true)), ("Slow", Some(false)), ("Odd", None)]);
-    let by_image = &format!("ready by {IMAGE}");
-    for (accepted, unknown_too, expected) in [
-        (&[][..], false, "blocked RiskNotAccepted(Leak) RiskUnknown(Odd)"),
-        (&["Odd"][..], false, "blocked RiskNotAccepted(Leak)"),
-        (&["Slow", "Other"][..], true, "blocked RiskNotAccepted(Leak)"),
-        (&["Leak"][..], false, "unknown RiskUnknown(Odd)"),
-        (&["Leak"][..], true, by_image),
-        (&["Leak", "Odd"][..], false, by_image),
-    ] {
-        let plan = PlannedUpdate {
-            accepted_risks: set(accepted),
-            accept_unknown_risks: unknown_too,
-            ..plan()
-        };
-        assert_eq!(told(&facts, &plan), expected, "{accepted:?}");
-    }
-    let contradicting = with_risks(&[("Leak", Some(false)), ("Slow", Some(false))]);
-    assert_eq!(told(&contradicting, &plan()), "unknown RiskUnknown(Leak,Slow)");
-    assert_eq!(told(&with_risks(&[]), &plan()), "unknown RiskUnknown");
-    let without_image = offering(Offer::Conditional {
-        image: String::new(),
-        risks: Vec::new(),
-    });
-    assert_eq!(told(&without_image, &plan()), "unknown RiskUnknown");
-}
-
-/// No cluster checks a request by image.
-#[test]
-fn risks_that_a_cluster_does_not_name_are_accepted_only_as_unknown_ones() {
-    let facts = with_risks(&[]);
-    let ignoring = PlannedUpdate {
-        ignore: set(&["FailedToCompletePrecheck"]),
-        ..plan()
-    };
-    assert_eq!(told(&facts, &ignoring), "unknown RiskUnknown");
-    assert_eq!(request(&facts, &ignoring), Request::AsPlanned);
-    let accepting = PlannedUpdate {
-        accept_unknown_risks: true,
-        ..plan()
-    };
-    assert_eq!(told(&facts, &accepting), format!("ready by {IMAGE}"));
-}
-
-#[test]
-fn a_release_is_requested_by_its_digest_or_not_by_image_at_all() {
-    let accepting = PlannedUpdate {
-        accepted_risks: set(&["Leak"]),
-        ..plan()
-    };
-    for image in ["", "evil.example/release:latest", "quay.io/release@sha256:1"] {
-        let risks = vec![OfferedRisk {
-            name: "Leak".to_owned(),
-            message: "It leaks.".to_owned(),
-            applies: Some(true),
-        }];
-        let facts = offering(Offer::Conditional {
-            image: image.to_owned(),
-            risks,
-        });
-        assert_eq!(told(&facts, &accepting), "blocked NotOffered", "{image}");
-        assert_eq!(request(&facts, &accepting), Request::AsPlanned);
-        let recommended = offering(Offer::Recommended {
-            image: image.to_owned(),
-        });
-        let expected = if image.is_empty() {
-            "ready"
-        } else {
-            "blocked NotOffered"
-        };
-        assert_eq!(told(&recommended, &plan()), expected, "{image}");
-    }
-}
-
-#[test]
-fn a_cluster_that_accepts_risks_by_name_is_asked_by_name_if_all_that_count_are_named() {
-    let plan = |accepted: &[&str], unknown_too| PlannedUpdate {
-        accepted_risks: set(accepted),
-        accept_unknown_risks: unknown_too,
-        ..plan()
-    };
-    let risks = [
-        ("Slow", Some(true)),
-        ("Leak", Some(true)),
-        ("Odd", None),
-        ("None", Some(false)),
-    ];
-    let mut facts = with_risks(&risks);
-    let by_image = format!("ready by {IMAGE}");
-    let all = plan(&["Leak", "Odd", "Slow", "Other"], false);
-    assert_eq!(told(&facts, &all), by_image);
-    facts.accepts_risks = Err(Missing::Pending);
-    assert_eq!(told(&facts, &all), by_image, "nobody knows whether it does");
-    facts.accepts_risks = Ok(true);
-    assert_eq!(told(&facts, &all), "ready accepting Leak,Odd,Slow");
-    assert_eq!(
-        told(&facts, &plan(&["Leak", "Slow"], true)),
-        by_image,
-        "Odd has no name"
-    );
-    assert_eq!(
-        told(&facts, &plan(&["Leak"], true)),
-        "blocked RiskNotAccepted(Slow)"
-    );
-}
-
-#[test]
-fn gates_and_upgradeable_block_another_minor_version_only() {
-    let gated = with_gates(&["ack-4.19-a", "ack-4.19-b"]);
-    assert_eq!(
-        told(&gated, &plan()),
-        "blocked AdminAckRequired(ack-4.19-a,ack-4.19-b)"
-    );
-    let some = PlannedUpdate {
-        acks: set(&["ack-4.19-a", "ack-4.20-c"]),
-        ..plan()
-    };
-    assert_eq!(told(&gated, &some), "blocked AdminAckRequired(ack-4.19-b)");
-    let all = PlannedUpdate {
-        acks: set(&["ack-4.19-a", "ack-4.19-b"]),
-        ..plan()
-    };
-    assert_eq!(told(&gated, &all), "ready");
-    let patch = PlannedUpdate {
-        version: "4.19.21".to_owned(),
-        ..plan()
-    };
-    assert_eq!(told(&gated, &patch), "ready");
-
-    let stuck = |reason: &str, by_overrides: bool| {
-        let mut condition = condition("Upgradeable", ConditionStatus::False);
-        condition.reason = reason.to_owned();
-        changed(|health| {
-            health.upgradeable = Some(condition);
-            health.blocks_patch_updates = by_overrides;
-        })
-    };
-    assert_eq!(
-        told(&stuck("PoolUpdating", false), &plan()),
-        "blocked NotUpgradeable"
-    );
-    assert_eq!(told(&stuck("PoolUpdating", false), &patch), "ready");
-    assert_eq!(
-        told(&stuck("ClusterVersionOverridesSet", true), &patch),
-        "blocked NotUpgradeable"
-    );
-    let mut asking = stuck("AdminAckRequired", false);
-    assert_eq!(
-        told(&asking, &plan()),
-        "unknown PreflightPending",
-        "no gate explains it"
-    );
-    asking.gates = gated.gates;
-    assert_eq!(told(&asking, &all), "ready", "the gates are known by name");
 }
 
 #[test]
@@ -529,6 +374,26 @@ fn what_is_offered_is_not_known_while_updates_cannot_be_retrieved() {
         told(&away(ConditionStatus::False), &ignoring),
         "blocked NotOffered"
     );
+}
+
+#[test]
+fn a_cluster_that_cannot_retrieve_its_updates_tells_whether_it_lists_the_version() {
+    let message = |offer| {
+        let mut facts = offering(offer);
+        facts.health.as_mut().unwrap().retrieved =
+            Some(condition("RetrievedUpdates", ConditionStatus::False));
+        match judge(&facts, &plan()) {
+            Verdict::Blocked(findings) => findings[0].message.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let unlisted = message(Offer::NotListed);
+    assert_eq!(
+        unlisted,
+        "The cluster does not list 4.20.4: RetrievedUpdates=False: Why: Because."
+    );
+    let listed = message(Offer::Recommended { image: String::new() });
+    assert!(lacks_target(&unlisted) && !lacks_target(&listed), "{listed}");
 }
 
 #[test]

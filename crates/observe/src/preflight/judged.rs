@@ -115,8 +115,11 @@ impl Judged {
         waits
     }
 
-    /// When its answers count, if that is still to come.
+    /// When its answers count, if that is still to come. That it runs a newer version than the target counts at once.
     pub(super) fn counts_at(&self, question: &Question, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        if question.spares(self) {
+            return None;
+        }
         let at = self.answered? + question.counts_after;
         (now < at).then_some(at)
     }

@@ -1,7 +1,9 @@
 //! Names of risks and gates in the spec that clusters do not know: probably misspelled. Pure.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use ahash::AHashMap;
 use api::text::visible;
 use clusterversion::preflight::{Facts, Offer, OfferedRisk, PlannedUpdate};
 
@@ -21,19 +23,29 @@ pub(super) struct KnownNames {
     has_risks: bool,
     /// A cluster tells which gates it has.
     has_gates: bool,
-    risks: BTreeSet<String>,
-    gates: BTreeSet<String>,
+    risks: Told,
+    gates: Told,
+}
+
+/// Names of risks or of gates.
+#[derive(Debug, Default)]
+struct Told {
+    names: BTreeSet<String>,
+    /// How many of them each cluster was the first to tell, whatever it has answered since then. Those of the plan do not count.
+    by_cluster: AHashMap<Arc<str>, usize>,
 }
 
 impl KnownNames {
-    /// Adds the names that a cluster tells. Those of the plan are always added; of others, one cluster adds only a few.
-    pub(super) fn add(&mut self, facts: &Facts, update: &PlannedUpdate) {
+    /// Adds the names that a cluster tells. Those of the plan are always added; of others, one cluster adds only a few, in all its answers
+    /// together.
+    pub(super) fn add(&mut self, cluster: &Arc<str>, facts: &Facts, update: &PlannedUpdate) {
         let offer = facts.offer.as_ref().ok();
         self.has_risks |= matches!(offer, Some(Offer::Conditional { .. }));
         let risks = offer.into_iter().flat_map(risks_of).map(|risk| &risk.name);
-        add(&mut self.risks, risks, &update.accepted_risks);
+        self.risks.add(cluster, risks, &update.accepted_risks);
         self.has_gates |= facts.gate_keys.is_ok();
-        add(&mut self.gates, facts.gate_keys.iter().flatten(), &update.acks);
+        let keys = facts.gate_keys.iter().flatten();
+        self.gates.add(cluster, keys, &update.acks);
     }
 
     /// Notes whether all clusters that are asked have answered.
@@ -59,24 +71,41 @@ impl KnownNames {
         let mut notes = Vec::new();
         if self.has_risks {
             let what = "is held back by the risk";
-            notes.extend(unknown(&update.accepted_risks, &self.risks, what, "acceptRisks"));
+            notes.extend(unknown(
+                &update.accepted_risks,
+                &self.risks.names,
+                what,
+                "acceptRisks",
+            ));
         }
         if self.has_gates {
-            notes.extend(unknown(&update.acks, &self.gates, "has the gate", "adminAcks"));
+            let (what, field) = ("has the gate", "adminAcks");
+            notes.extend(unknown(&update.acks, &self.gates.names, what, field));
         }
         notes
     }
 }
 
-fn add<'a>(names: &mut BTreeSet<String>, told: impl Iterator<Item = &'a String>, planned: &BTreeSet<String>) {
-    let (in_all, of_one) = MAX_NAMES;
-    let mut more = 0;
-    for name in told {
-        let is_planned = planned.contains(name);
-        let is_counted = name.len() <= MAX_COMPARED && names.len() < in_all && more < of_one;
-        if (is_planned || is_counted) && !names.contains(name) {
-            more += usize::from(!is_planned);
-            names.insert(name.clone());
+impl Told {
+    fn add<'a>(
+        &mut self,
+        cluster: &Arc<str>,
+        told: impl Iterator<Item = &'a String>,
+        planned: &BTreeSet<String>,
+    ) {
+        let (in_all, of_one) = MAX_NAMES;
+        let before = self.by_cluster.get(cluster).copied().unwrap_or(0);
+        let mut count = before;
+        for name in told {
+            let is_planned = planned.contains(name);
+            let is_counted = name.len() <= MAX_COMPARED && self.names.len() < in_all && count < of_one;
+            if (is_planned || is_counted) && !self.names.contains(name) {
+                count += usize::from(!is_planned);
+                self.names.insert(name.clone());
+            }
+        }
+        if count > before {
+            self.by_cluster.insert(Arc::clone(cluster), count);
         }
     }
 }
@@ -84,7 +113,7 @@ fn add<'a>(names: &mut BTreeSet<String>, told: impl Iterator<Item = &'a String>,
 fn risks_of(offer: &Offer) -> &[OfferedRisk] {
     match offer {
         Offer::Conditional { risks, .. } => risks,
-        Offer::NotListed | Offer::Ambiguous | Offer::Recommended { .. } => &[],
+        Offer::NotListed | Offer::Ambiguous | Offer::Recommended { .. } | Offer::NotRecommended => &[],
     }
 }
 

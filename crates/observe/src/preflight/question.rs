@@ -6,6 +6,7 @@ use chrono::TimeDelta;
 use clusterversion::preflight::{PlannedUpdate, UpdatesTo};
 use rollout::{Cluster, Policy, is_newer};
 
+use super::newer::Newer;
 use super::workers::is_waited_for;
 use super::{is_kept, is_to_be_asked};
 
@@ -64,23 +65,25 @@ impl Questions {
         }
     }
 
-    /// What a cluster must be asked now.
-    pub(super) fn due(&self, cluster: &Cluster, policy: &Policy) -> Option<ProbeKind> {
+    /// What a cluster must be asked now. `newer`: those that have told a newer version than the target.
+    pub(super) fn due(&self, cluster: &Cluster, policy: &Policy, newer: &Newer) -> Option<ProbeKind> {
         if self.workers.is_some() && is_waited_for(cluster, policy) {
             return Some(ProbeKind::Workers);
         }
         let question = self.preflight.as_ref()?;
-        let may_be_asked = is_to_be_asked(cluster, policy) && !question.would_move_back(cluster, policy);
+        let may_be_asked =
+            is_to_be_asked(cluster, policy) && !question.would_move_back(cluster, policy, newer);
         may_be_asked.then_some(ProbeKind::Preflight)
     }
 
     /// Hash of the probe that a cluster may have now.
-    pub(super) fn needed(&self, cluster: &Cluster, policy: &Policy) -> Option<&Arc<str>> {
+    pub(super) fn needed(&self, cluster: &Cluster, policy: &Policy, newer: &Newer) -> Option<&Arc<str>> {
         if is_waited_for(cluster, policy) {
             return self.workers.as_ref();
         }
         let question = self.preflight.as_ref()?;
-        (is_kept(cluster, policy) && !question.would_move_back(cluster, policy)).then_some(&question.hash)
+        let is_kept = is_kept(cluster, policy) && !question.would_move_back(cluster, policy, newer);
+        is_kept.then_some(&question.hash)
     }
 }
 
@@ -95,10 +98,10 @@ impl Question {
         is_same_update && is_same_channel && (own.with_pools || !others.with_pools)
     }
 
-    /// True when the probe would set the channel of a cluster that is known to run a newer version than the target, and is not started
-    /// for that. Nobody would set the channel back.
-    fn would_move_back(&self, cluster: &Cluster, policy: &Policy) -> bool {
-        let sets_channel = self.counts_after > TimeDelta::zero();
-        sets_channel && !policy.allow_downgrade && is_newer(&cluster.newest_version, &policy.target)
+    /// True when the probe would set the channel of a cluster that is known to run a newer version than the target, by the hub or because it
+    /// has told so, and is not started for that. Nobody would set the channel back.
+    fn would_move_back(&self, cluster: &Cluster, policy: &Policy, newer: &Newer) -> bool {
+        let is_newer = newer.contains(&cluster.name) || is_newer(&cluster.newest_version, &policy.target);
+        self.sets_channel() && !policy.allow_downgrade && is_newer
     }
 }

@@ -13,6 +13,7 @@ use crate::testing::{answered, probe, status_of_probe};
 mod again;
 mod asked;
 mod clock;
+mod newer;
 mod notes;
 mod workers;
 
@@ -438,7 +439,7 @@ fn what_is_unknown_for_too_long_blocks_until_the_cluster_answers() {
 fn of_unknown_risk(text: &str) -> Value {
     let mut status = status_of_probe();
     let offer = format!(
-        "offer/1\nupdate False quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nrisk U Slow {text}"
+        "offer/1\nupdate Unknown quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nrisk U Slow {text}"
     );
     status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
     status

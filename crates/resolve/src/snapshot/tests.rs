@@ -1,4 +1,5 @@
 use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED};
+use rollout::maintenance::Opening;
 use rollout::{Eligibility, Phase, Reason, RivalHold, StepWork};
 use serde_json::{Value, json};
 
@@ -414,4 +415,33 @@ fn a_row_tells_that_the_controller_does_not_ask_agents_that_it_does_not_know() {
         .collect();
     assert_eq!(reasons, [false, true, true]);
     assert_eq!(input.answers.assumed(), 0);
+}
+
+#[test]
+fn how_much_of_a_window_must_remain_is_what_the_controller_has_estimated() {
+    let starts = |told: Option<&str>| {
+        let mut upgrade = upgrade("u", OLD, &["c1"]);
+        upgrade["spec"]["maintenance"] = json!({
+            "minimumRemaining": "Estimate",
+            "windows": [{"name": "night", "schedule": "0 10 * * *", "duration": "2h"}],
+        });
+        if let Some(told) = told {
+            upgrade["status"] = json!({"maintenance": {"waiting": 0, "minimumRemaining": told}});
+        }
+        let given = Given::default()
+            .with(ListKind::Clusters, &[cluster("c1")])
+            .with(ListKind::Upgrades, &[upgrade]);
+        let input = given.snapshot().planner_input("u-u").unwrap();
+        match &input.fleet.clusters[0].eligibility {
+            Eligibility::Blocked { reason, .. } => Err(*reason),
+            _ => Ok(matches!(input.fleet.calendars[0].at(now()), Opening::Open { .. })),
+        }
+    };
+    assert_eq!(
+        starts(None),
+        Err(Reason::NoWindow),
+        "by the limits of time, hours"
+    );
+    assert_eq!(starts(Some("1h40m")), Ok(true), "1h45m are left");
+    assert_eq!(starts(Some("1h50m")), Ok(false));
 }

@@ -113,6 +113,52 @@ fn the_most_urgent_group_comes_first_then_the_largest_and_each_has_its_first_clu
     assert!(groups[1].remedy.contains("kubectl mcu retry spring -n upgrades"));
 }
 
+/// The message and the example of the only group of clusters that say this, by their names.
+fn worded(texts: &[&str]) -> (String, String) {
+    let names: Vec<String> = (0..texts.len()).map(|number| format!("c{number:05}")).collect();
+    let clusters = names.iter().zip(texts).map(|(cluster, message)| {
+        let cause = ClusterCause {
+            cluster,
+            phase: Phase::Blocked,
+            reason: "AdminAckRequired",
+            message,
+        };
+        (Urgency::Blocked, cause)
+    });
+    let mut groups = groups(clusters, Names::default());
+    assert_eq!(groups.len(), 1);
+    let group = groups.remove(0);
+    assert_eq!(group.clusters, i64::try_from(texts.len()).unwrap());
+    (group.message, group.example)
+}
+
+#[test]
+fn a_cause_has_the_words_of_most_of_its_clusters_and_the_first_of_them_as_example() {
+    let (scan, ack) = ("ack-4.19-x: Scan first.", "ack-4.19-x: Just acknowledge it.");
+    let told = |message: &str, example: &str| (message.to_owned(), example.to_owned());
+    assert_eq!(worded(&[ack, scan, scan]), told(scan, "c00001"));
+    assert_eq!(worded(&[scan, ack, ack, scan]), told(scan, "c00000"), "a tie");
+    assert_eq!(worded(&[ack, scan, scan, ack]), told(ack, "c00000"), "a tie");
+    assert_eq!(worded(&[scan]), told(scan, "c00000"));
+}
+
+#[test]
+fn ten_thousand_clusters_with_different_words_are_one_cause() {
+    let mut texts: Vec<String> = (0..10_000)
+        .map(|number| format!("ack-4.19-x: {number}"))
+        .collect();
+    let texts_of = |texts: &[String]| worded(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        texts_of(&texts),
+        ("ack-4.19-x: 0".to_owned(), "c00000".to_owned())
+    );
+    texts[9_999] = texts[7_000].clone();
+    assert_eq!(
+        texts_of(&texts),
+        ("ack-4.19-x: 7000".to_owned(), "c07000".to_owned())
+    );
+}
+
 /// The groups of these clusters: kind, name and number.
 fn subjects(clusters: &[(&str, &str)]) -> Vec<(Option<String>, Option<String>, i64)> {
     let clusters = clusters.iter().map(|(reason, message)| {

@@ -112,11 +112,37 @@ fn a_huge_answer_is_cut_and_no_risk_is_left_out() {
 }
 
 #[test]
-fn only_the_gates_of_the_release_line_before_the_target_are_asked_for() {
-    assert_eq!(gate_prefix("4.20.4").as_deref(), Some("ack-4.19-"));
-    assert_eq!(gate_prefix("5.0.1").as_deref(), Some("ack-4."));
+fn only_the_gates_of_the_release_lines_before_the_target_are_asked_for() {
+    for (target, prefixes, all) in [
+        ("4.20.4", &["ack-4.19-"][..], "ack-4.19-"),
+        ("5.0.1", &["ack-4.22-", "ack-4.23-"], "ack-4."),
+        ("5.1.0", &["ack-5.0-"], "ack-5.0-"),
+        ("6.0.0", &["ack-5."], "ack-5."),
+    ] {
+        assert_eq!(gate_prefixes(target).unwrap(), prefixes);
+        assert_eq!(gate_prefix(target).as_deref(), Some(all));
+        for rule in [gates_rule(target).unwrap(), acks_rule(target).unwrap()] {
+            let asked = |prefix: &&str| rule.message.contains(&format!("startsWith(\"{prefix}\")"));
+            assert!(prefixes.iter().all(asked), "{}", rule.message);
+        }
+    }
     assert_eq!(gate_prefix("nonsense"), None);
     assert_eq!(gates_rule(""), None);
+}
+
+#[test]
+fn up_to_four_keys_of_each_release_line_are_read() {
+    let keys = |lines: &[&str], count: usize| -> String {
+        let of = |line: &&str| -> Vec<String> {
+            let keys = (0..count).map(|number| format!("\nkey {line}{number} It goes."));
+            keys.collect()
+        };
+        format!("keys/1{}", lines.iter().flat_map(of).collect::<String>())
+    };
+    let all = keys(&["ack-4.22-", "ack-4.23-"], 4);
+    assert_eq!(read_gates(&all, None).unwrap().len(), 8);
+    assert!(read_gates(&format!("{all}\nmore"), None).is_err());
+    assert!(read_gates(&keys(&["ack-4.22-", "ack-4.23-"], 5), None).is_err());
 }
 
 #[test]
@@ -145,9 +171,10 @@ fn an_agent_without_cel_tells_whether_the_version_is_offered_and_no_risk() {
         image: "a".to_owned(),
         risks: Vec::new(),
     });
-    for status in [Some("False"), Some("Unknown"), None] {
+    for status in [Some("Unknown"), None] {
         assert_eq!(of(None, Some("a"), status), risky);
     }
+    assert_eq!(of(None, Some("a"), Some("False")), Some(Offer::NotRecommended));
     assert_eq!(of(None, None, None), None);
 }
 

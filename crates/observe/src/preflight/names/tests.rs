@@ -17,6 +17,10 @@ fn facts(risk: &str, gate: &str) -> Facts {
     facts
 }
 
+fn c(number: usize) -> Arc<str> {
+    Arc::from(format!("c{number}"))
+}
+
 /// What is known when all clusters have answered.
 fn complete() -> KnownNames {
     let mut known = KnownNames::default();
@@ -32,6 +36,7 @@ fn told(risk: &str, key: &str) -> Vec<String> {
     };
     let mut known = complete();
     known.add(
+        &c(0),
         &facts("OVNIPsecConnectivity", "ack-4.19-removals-in-4.20"),
         &PlannedUpdate::default(),
     );
@@ -75,7 +80,7 @@ fn a_key_of_a_gate_is_known_even_if_it_is_long_and_like_another_one() {
     };
     let mut known = complete();
     for key in [&*long, "ack-4.19-a-in-4.20", "ack-4.19-b-in-4.20"] {
-        known.add(&facts("", key), &update);
+        known.add(&c(0), &facts("", key), &update);
     }
     assert_eq!(known.notes(&update), Vec::<String>::new());
 }
@@ -87,11 +92,15 @@ fn where_no_cluster_tells_its_gates_no_key_is_taken_for_misspelled() {
         ..PlannedUpdate::default()
     };
     let mut known = complete();
-    known.add(&Facts::missing(&Missing::Unsupported(String::new())), &update);
+    known.add(
+        &c(0),
+        &Facts::missing(&Missing::Unsupported(String::new())),
+        &update,
+    );
     assert!(known.notes(&update).is_empty());
     let mut none = Facts::missing(&Missing::Pending);
     none.gate_keys = Ok(BTreeSet::new());
-    known.add(&none, &update);
+    known.add(&c(1), &none, &update);
     assert_eq!(known.notes(&update).len(), 1);
 }
 
@@ -102,7 +111,11 @@ fn nothing_is_misspelled_before_a_cluster_has_answered() {
         ..PlannedUpdate::default()
     };
     let mut known = complete();
-    known.add(&Facts::missing(&Missing::Pending), &PlannedUpdate::default());
+    known.add(
+        &c(0),
+        &Facts::missing(&Missing::Pending),
+        &PlannedUpdate::default(),
+    );
     assert_eq!(known.notes(&update), Vec::<String>::new());
 }
 
@@ -126,10 +139,10 @@ fn a_cluster_that_invents_names_hides_neither_those_of_the_spec_nor_those_of_oth
         });
     }
     let mut known = complete();
-    known.add(&invented, &update);
-    known.add(&facts("SlowNodes", "ack-4.19-b-in-4.20"), &update);
-    assert!(known.risks.contains("Slow") && known.risks.contains("SlowNodes"));
-    assert_eq!(known.risks.len(), MAX_NAMES.1 + 2);
+    known.add(&c(0), &invented, &update);
+    known.add(&c(1), &facts("SlowNodes", "ack-4.19-b-in-4.20"), &update);
+    assert!(known.risks.names.contains("Slow") && known.risks.names.contains("SlowNodes"));
+    assert_eq!(known.risks.names.len(), MAX_NAMES.1 + 2);
     assert_eq!(known.notes(&update).len(), 1, "of Slowly");
 }
 
@@ -142,6 +155,24 @@ fn where_no_cluster_has_risks_no_risk_is_taken_for_misspelled() {
     let mut recommended = facts("", "");
     recommended.offer = Ok(Offer::Recommended { image: String::new() });
     let mut known = complete();
-    known.add(&recommended, &update);
+    known.add(&c(0), &recommended, &update);
     assert!(known.notes(&update).is_empty());
+}
+
+#[test]
+fn a_cluster_that_invents_names_in_each_answer_leaves_room_for_those_of_others() {
+    let update = PlannedUpdate::default();
+    let mut known = complete();
+    for number in 0..500 {
+        let invented = facts(&format!("Risk{number}"), &format!("ack-4.19-{number}-in-4.20"));
+        known.add(&c(0), &invented, &update);
+    }
+    assert_eq!(
+        (known.risks.names.len(), known.gates.names.len()),
+        (MAX_NAMES.1, MAX_NAMES.1)
+    );
+    known.add(&c(1), &facts("SlowNodes", "ack-4.19-b-in-4.20"), &update);
+    assert!(known.risks.names.contains("SlowNodes"));
+    assert!(known.gates.names.contains("ack-4.19-b-in-4.20"));
+    assert_eq!(known.risks.by_cluster.len(), 2);
 }

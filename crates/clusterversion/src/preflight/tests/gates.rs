@@ -1,0 +1,156 @@
+//! Gates, and condition Upgradeable.
+
+use super::super::recipe::{gates_rule, read_gates};
+use super::*;
+use crate::gates::ConfigMap;
+use crate::types::{ClusterVersion, read_documents};
+
+#[test]
+fn gates_and_upgradeable_block_another_minor_version_only() {
+    let gated = with_gates(&["ack-4.19-a", "ack-4.19-b"]);
+    assert_eq!(
+        told(&gated, &plan()),
+        "blocked AdminAckRequired(ack-4.19-a,ack-4.19-b)"
+    );
+    let some = PlannedUpdate {
+        acks: set(&["ack-4.19-a", "ack-4.20-c"]),
+        ..plan()
+    };
+    assert_eq!(told(&gated, &some), "blocked AdminAckRequired(ack-4.19-b)");
+    let all = PlannedUpdate {
+        acks: set(&["ack-4.19-a", "ack-4.19-b"]),
+        ..plan()
+    };
+    assert_eq!(told(&gated, &all), "ready");
+    let patch = PlannedUpdate {
+        version: "4.19.21".to_owned(),
+        ..plan()
+    };
+    assert_eq!(told(&gated, &patch), "ready");
+
+    let stuck = |reason: &str, by_overrides: bool| {
+        let mut condition = condition("Upgradeable", ConditionStatus::False);
+        condition.reason = reason.to_owned();
+        changed(|health| {
+            health.upgradeable = Some(condition);
+            health.blocks_patch_updates = by_overrides;
+        })
+    };
+    assert_eq!(
+        told(&stuck("PoolUpdating", false), &plan()),
+        "blocked NotUpgradeable"
+    );
+    assert_eq!(told(&stuck("PoolUpdating", false), &patch), "ready");
+    assert_eq!(
+        told(&stuck("ClusterVersionOverridesSet", true), &patch),
+        "blocked NotUpgradeable"
+    );
+    let mut asking = stuck("AdminAckRequired", false);
+    assert_eq!(
+        told(&asking, &plan()),
+        "unknown PreflightPending",
+        "no gate explains it"
+    );
+    asking.gates = gated.gates;
+    assert_eq!(told(&asking, &all), "ready", "the gates are known by name");
+}
+
+/// An object of a cluster that runs a version.
+fn object(version: &str) -> ClusterVersion {
+    let text = format!(
+        r#"{{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {{"name": "version"}},
+            "spec": {{"channel": "stable-5.0", "clusterID": "c"}},
+            "status": {{"desired": {{"version": "{version}", "image": "i"}}, "conditions": [],
+              "history": [{{"state": "Completed", "version": "{version}", "image": "i"}}]}}}}"#
+    );
+    read_documents(&text).unwrap().remove(0)
+}
+
+/// What an agent answers to the rule: of each beginning that it names, up to four keys.
+fn answer(target: &str, keys: &[&str]) -> String {
+    let rule = gates_rule(target).unwrap().message;
+    let beginnings = rule.split("startsWith(\"").skip(1);
+    let beginnings: BTreeSet<&str> = beginnings.filter_map(|rest| rest.split('"').next()).collect();
+    let mut lines = vec!["keys/1".to_owned()];
+    for beginning in beginnings {
+        let found: Vec<&&str> = keys.iter().filter(|key| key.starts_with(beginning)).collect();
+        let told = found.iter().take(4);
+        lines.extend(told.map(|key| format!("key {key} An API is removed.")));
+        lines.extend((found.len() > 4).then(|| "more".to_owned()));
+    }
+    lines.join("\n")
+}
+
+/// The cluster-version operator adds the gates of each release to the map, and takes none away.
+#[test]
+fn before_a_new_major_version_only_the_gates_of_the_present_minor_version_count() {
+    let history = [
+        "ack-4.14-a",
+        "ack-4.16-a",
+        "ack-4.18-a",
+        "ack-4.19-a",
+        "ack-4.20-a",
+        "ack-4.22-a",
+        "ack-4.22-b",
+        "ack-4.22-c",
+    ];
+    let next = ["ack-4.23-a", "ack-4.23-b"];
+    let all = [&history[..], &next].concat();
+    let plan = |target: &str, acks: &[&str]| PlannedUpdate {
+        version: target.to_owned(),
+        acks: set(acks),
+        ..PlannedUpdate::default()
+    };
+    for (current, target, keys, acks, expected) in [
+        (
+            "4.22.9",
+            "5.0.1",
+            &history[..],
+            &[][..],
+            "blocked AdminAckRequired(ack-4.22-a,ack-4.22-b,ack-4.22-c)",
+        ),
+        ("4.22.9", "5.0.1", &history, &history[5..], "ready"),
+        ("4.22.9", "5.0.1", &history[..5], &[], "ready"),
+        (
+            "4.23.1",
+            "5.0.1",
+            &all,
+            &[],
+            "blocked AdminAckRequired(ack-4.23-a,ack-4.23-b)",
+        ),
+        ("4.23.1", "5.0.1", &all, &next, "ready"),
+        ("4.23.1", "5.0.1", &history, &[], "ready"),
+        ("5.0.4", "5.1.0", &all, &[], "ready"),
+        (
+            "5.0.4",
+            "5.1.0",
+            &["ack-4.23-a", "ack-5.0-a"],
+            &[],
+            "blocked AdminAckRequired(ack-5.0-a)",
+        ),
+        (
+            "4.22.9",
+            "4.23.1",
+            &history,
+            &[],
+            "blocked AdminAckRequired(ack-4.22-a,ack-4.22-b,ack-4.22-c)",
+        ),
+    ] {
+        let plan = plan(target, acks);
+        let runs = |gates| Facts {
+            current: Ok(current.to_owned()),
+            gates,
+            ..well()
+        };
+        let map = ConfigMap::of(keys.iter().map(|key| (*key, "An API is removed.")));
+        let nothing = ConfigMap::of::<&str, &str>([]);
+        let whole = Facts::of(&object(current), Some((&map, &nothing)), target);
+        assert_eq!(told(&runs(whole.gates), &plan), expected, "{current} {target}");
+        let asked = read_gates(&answer(target, keys), None);
+        assert_eq!(
+            told(&runs(asked), &plan),
+            expected,
+            "{current} {target} by the probe"
+        );
+    }
+}
