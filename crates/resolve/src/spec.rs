@@ -128,7 +128,7 @@ pub fn resolve_spec(
         checkpoints,
         spec_hash,
     };
-    let calendars = KnownCalendars::new(sum_of_time_limits(&policy));
+    let calendars = KnownCalendars::new(minimum_to_begin_with(upgrade, &policy));
     Ok(ResolvedSpec {
         generation: upgrade.metadata.generation.unwrap_or(0),
         fields: spec,
@@ -184,6 +184,17 @@ impl ResolvedSpec {
             workers: workers.map(|probe| Arc::from(probe.hash())),
         }
     }
+}
+
+/// How much of a maintenance window must remain for a start until that is estimated, if the spec leaves it to the estimate: what the
+/// status tells, which only the controller writes, or else the sum of the time limits.
+#[must_use]
+pub fn minimum_to_begin_with(upgrade: &Upgrade, policy: &Policy) -> TimeDelta {
+    let told = || {
+        let maintenance = upgrade.status.good()?.maintenance.as_ref()?;
+        maintenance.minimum_remaining.as_deref().and_then(parse_duration)
+    };
+    told().unwrap_or_else(|| sum_of_time_limits(policy))
 }
 
 /// The checkpoints of a valid spec.

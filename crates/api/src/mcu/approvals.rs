@@ -36,11 +36,11 @@ pub struct ApprovalCheckpoint {
 pub struct CheckpointStatus {
     /// Name of the checkpoint.
     pub name: String,
-    /// Ahead: it is not reached, or nothing is left to start behind it. Waiting: no further cluster starts before somebody approves.
-    /// Approved: it is reached and approved. A newer release may write other words.
+    /// Ahead: it is not reached, or nothing is left to start behind it and nobody had approved. Waiting: no further cluster starts before
+    /// somebody approves. Approved: it is reached and approved. A newer release may write other words.
     #[schemars(schema_with = "schema::word")]
     pub state: String,
-    /// The present plan, as an approval names it.
+    /// The present plan, as an approval names it. Once nothing is left to start, that of who approved last.
     pub plan_hash: String,
     /// Since when it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ pub struct CheckpointStatus {
     /// What has changed since the newest approval, if that one is of another plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub changed: String,
-    /// Who approved the present plan.
+    /// Who approved the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub approver: String,
     /// When that was.

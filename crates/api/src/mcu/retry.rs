@@ -17,7 +17,7 @@ pub struct RetryRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 500), inner(length(max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")), extend("x-kubernetes-list-type" = "set"))]
     pub clusters: Vec<String>,
-    /// Reasons for which clusters failed, such as JobFailed. If empty, any reason.
+    /// Reasons for which clusters failed, such as OperatorsJobFailed. If empty, any reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 64), regex(pattern = "^[A-Za-z0-9]+$")), extend("x-kubernetes-list-type" = "set"))]
     pub reasons: Vec<String>,

@@ -38,7 +38,7 @@ pub(super) fn check_retries(retries: &[RetryRequest], found: &mut Vec<SpecViolat
             if !is_reason(reason) {
                 found.push(violation(
                     format!("{field}.reasons[{position}]"),
-                    format!("{reason:?} must be a reason in one word, such as JobFailed, as kubectl mcu causes shows it"),
+                    format!("{reason:?} must be a reason in one word, such as OperatorsJobFailed, as kubectl mcu causes shows it"),
                 ));
             }
         }
@@ -95,7 +95,11 @@ mod tests {
     fn clusters_and_reasons_are_names_that_can_exist() {
         let named = RetryRequest {
             clusters: vec!["edge-12".to_owned(), "Edge 12".to_owned()],
-            reasons: vec!["JobFailed".to_owned(), "Job failed".to_owned(), String::new()],
+            reasons: vec![
+                "OperatorsJobFailed".to_owned(),
+                "Job failed".to_owned(),
+                String::new(),
+            ],
             ..retry("a")
         };
         let fields = fields(&[named]);

@@ -109,9 +109,9 @@ Examples:
   kubectl mcu clusters spring --phase Failed --phase PreActionDegraded
   kubectl mcu retry spring
 
-  # Retry one cluster, and those whose Job failed
+  # Retry one cluster, and those whose approval Job failed
   kubectl mcu retry spring edge-12
-  kubectl mcu retry spring --reason JobFailed --dry-run";
+  kubectl mcu retry spring --reason OperatorsJobFailed --dry-run";
 
 pub(super) const SKIP_EXAMPLES: &str = "\
 Examples:

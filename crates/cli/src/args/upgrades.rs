@@ -109,7 +109,7 @@ pub struct RetryArgs {
     /// Names of the ManagedClusters to retry. The default are all that failed.
     #[arg(value_name = "CLUSTER", value_parser = object_name)]
     pub clusters: Vec<String>,
-    /// Retry only clusters that failed for this reason, such as Unheard. May be repeated.
+    /// Retry only clusters that failed for this reason, one of those that kubectl mcu causes shows. May be repeated.
     #[arg(long = "reason", value_name = "REASON")]
     pub reasons: Vec<String>,
     /// Edit nothing, and print which clusters would be retried.

@@ -6,8 +6,10 @@
 //! fields, so that one run shows more findings. Rules that need a hub are not checked: Placements, bindings, permissions and
 //! clusters.
 
+mod canaries;
 pub mod documents;
 pub mod output;
+mod retries;
 pub mod schema;
 mod windows;
 mod without_effect;
@@ -216,6 +218,8 @@ impl Linter {
         problems.extend(self.work.check(&self.validator, &object, drops));
         problems.extend(image_without_digest(&object));
         problems.extend(without_effect::settings(written));
+        problems.extend(retries::of_no_failure(written));
+        problems.extend(canaries::are_all_clusters(written));
         problems.extend(windows::never_open(written, chrono::Utc::now()));
         problems.extend(windows::estimate_fits(written, chrono::Utc::now()));
         problems.sort_by(|a, b| a.field.cmp(&b.field));

@@ -82,13 +82,17 @@ pub(super) fn estimate_fits(object: &Value, now: DateTime<Utc>) -> Option<Proble
     let resolved = resolve_spec(&upgrade, &WorkFlags::default(), grace).ok()?;
     let limits = sum_of_time_limits(&resolved.policy);
     let zone = Zone::named(&spec.time_zone).ok()?;
-    let windows = spec.windows.iter().filter_map(read).collect();
-    let calendar = Calendar::new(zone, windows, &exclusions(&spec), limits);
+    // A shorter window does not count, also together with one that it touches.
+    let windows = spec.windows.iter().filter_map(read);
+    let windows: Vec<Arc<Window>> = windows.filter(|window| window.duration > limits).collect();
+    let is_shut = windows.is_empty() || {
+        let calendar = Calendar::new(zone, windows, &exclusions(&spec), limits);
+        calendar.at(now) == Opening::Closed { opens: None }
+    };
     let text = format!(
-        "Estimate is the sum of the time limits, {}, until five clusters are done, and no window is that long: no cluster starts. Lower the limits of spec.upgradeStrategy, or set a duration",
+        "Estimate is the sum of the time limits, {}, until five clusters are done, and no window is longer: no cluster starts. Lower the limits of spec.upgradeStrategy, make one window of windows that touch, or set a duration",
         rollout::duration(limits)
     );
-    let is_shut = calendar.at(now) == Opening::Closed { opens: None };
     is_shut.then(|| Problem::warning("spec.maintenance.minimumRemaining", text))
 }
 

@@ -114,9 +114,10 @@ fn an_attempt_and_its_steps_are_counted_when_they_end() {
     metrics.phase_changed(Some(&running), &done);
     // What had ended before does not count again.
     metrics.phase_changed(Some(&done), &done);
-    let failed = record(Phase::Failed)
-        .reason(Reason::JobFailed)
-        .done(Stage::Operators, 0, Outcome::Failed);
+    let failed =
+        record(Phase::Failed)
+            .reason(Reason::OperatorsJobFailed)
+            .done(Stage::Operators, 0, Outcome::Failed);
     metrics.phase_changed(Some(&running), &failed.into());
     let text = metrics.encode_classic().unwrap();
     for (series, value) in [
@@ -133,7 +134,7 @@ fn an_attempt_and_its_steps_are_counted_when_they_end() {
             2.0,
         ),
         (
-            r#"mcu_clusters_finished_total{outcome="failed",reason="JobFailed"}"#,
+            r#"mcu_clusters_finished_total{outcome="failed",reason="OperatorsJobFailed"}"#,
             1.0,
         ),
     ] {

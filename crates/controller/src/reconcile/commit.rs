@@ -25,7 +25,7 @@ use crate::metrics::labels::ReconcileOutcome;
 use crate::reconcile::finalizer;
 use crate::reconcile::jobs::{prepare, status_job};
 use crate::reconcile::probes;
-use crate::reconcile::request::{Checked, PlanRequest, ReconcileRequest, Task};
+use crate::reconcile::request::{Checked, Observed, PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
 use crate::report::estimate::Estimated;
 use crate::report::input::{PreviousStatus, Situation, StatusInput, Warned};
@@ -96,17 +96,7 @@ pub(super) fn commit(
             estimated,
             longest,
         }) => {
-            let spec = observed.wanted.spec.as_ref();
-            if let Some((spec, longest)) = spec.zip(longest) {
-                // The windows of this pass were those before.
-                entry.dirty |= spec.calendars.set_estimated_minimum(longest);
-            }
-            let policy = &observed.wanted.policy;
-            if policy.hold.is_some() {
-                entry.estimated = None;
-            } else if observed.profiles.is_some() {
-                entry.estimated = Some((now, Arc::clone(&policy.revision)));
-            }
+            let is_outdated = take_estimates(entry, &observed, longest, now);
             record_observation(entry, &observed.observation, now);
             entry.last_reconcile = Some((clock::now(), clock::since(started)));
             let fleet = &observed.observation.fleet;
@@ -117,8 +107,10 @@ pub(super) fn commit(
             };
             match result {
                 Err(violations) => refuse(entry, &violations, now),
-                // The spec was edited meanwhile, and the entry is dirty already.
-                Ok(_) if concerns_planning(&request.object, &entry.object) => CommitResult::default(),
+                // The spec was edited meanwhile, or its first estimate is only known now. The entry is dirty already.
+                Ok(_) if is_outdated || concerns_planning(&request.object, &entry.object) => {
+                    CommitResult::default()
+                }
                 Ok(plan) if entry.is_deleting() => {
                     commit_deletion(entry, hub, &observed.wanted, fleet, &plan, now)
                 }
@@ -130,6 +122,36 @@ pub(super) fn commit(
         wake_conflicting(upgrades);
     }
     result
+}
+
+/// Takes over what the pass has estimated. True if the plan is outdated by that: until the first estimate of a spec, or of a term, is
+/// known, the windows are those of a guess. Later the windows of a pass are those before.
+fn take_estimates(
+    entry: &mut UpgradeEntry,
+    observed: &Observed,
+    longest: Option<TimeDelta>,
+    now: DateTime<Utc>,
+) -> bool {
+    let policy = &observed.wanted.policy;
+    if policy.hold.is_some() {
+        entry.estimated = None;
+        return false;
+    }
+    // After an edit the next pass estimates.
+    let spec = observed.wanted.spec.as_ref();
+    let is_edited = spec.is_some_and(|spec| !entry.is_in_force(spec));
+    if observed.profiles.is_none() || is_edited {
+        return false;
+    }
+    let is_changed = spec
+        .zip(longest)
+        .is_some_and(|(spec, longest)| spec.calendars.set_estimated_minimum(longest));
+    entry.dirty |= is_changed;
+    let is_outdated = is_changed && entry.estimated.is_none();
+    if !is_outdated {
+        entry.estimated = Some((now, Arc::clone(&policy.revision)));
+    }
+    is_outdated
 }
 
 /// Records which clusters leave the selection, and which clusters have works that carry the upgrade's UID
@@ -483,7 +505,9 @@ fn draft_status(
     };
     let previous = PreviousStatus { latest, written };
     let status = status::draft(&input, situation, previous);
-    let events = notable::of_status(latest, &status, retry.map_or(0, |(_, clusters)| clusters));
+    let mut events = notable::of_status(latest, &status, retry.map_or(0, |(_, clusters)| clusters));
+    events.extend(entry.asked.requests(&latest.approvals, &status.approvals, now));
+    entry.wake_at = entry.wake_at.into_iter().chain(entry.asked.due_at()).min();
     entry.status.set(status, now);
     events
 }

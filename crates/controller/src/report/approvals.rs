@@ -6,7 +6,7 @@ use api::text::cut;
 use api::time::from_chrono;
 use chrono::{DateTime, Utc};
 use rollout::remedy::Names;
-use rollout::{CheckpointProgress, CheckpointState, Plan};
+use rollout::{CheckpointProgress, CheckpointState, ClusterState, Phase, Plan, PlanHash};
 
 use super::text::plain;
 
@@ -25,16 +25,10 @@ pub(super) fn of_plan(
     };
     let all = plan.checkpoints.iter();
     all.map(|state| {
-        // Nothing is left to start: who approved that stays, although the approval may have expired since, or be deleted.
-        let is_passed = |known: &&CheckpointStatus| {
-            known.name == *state.name
-                && known.state == CheckpointStatus::APPROVED
-                && known.plan_hash == hash.to_string()
-        };
         if state.progress == CheckpointProgress::Ahead
-            && let Some(passed) = previous.approvals.iter().find(is_passed)
+            && let Some(passed) = passed(plan, hash, state, &previous.approvals)
         {
-            return passed.clone();
+            return passed;
         }
         let approval = state.approval.as_ref();
         let is_waiting = state.progress == CheckpointProgress::Waiting;
@@ -58,6 +52,28 @@ pub(super) fn of_plan(
         }
     })
     .collect()
+}
+
+/// What is kept of a checkpoint that was approved: who approved, although the approval may have expired since, or be deleted. If nothing
+/// is left to start, it is also kept when the plan has changed since, with the hash that was approved.
+fn passed(
+    plan: &Plan,
+    hash: &PlanHash,
+    state: &CheckpointState,
+    previous: &[CheckpointStatus],
+) -> Option<CheckpointStatus> {
+    let is_approved =
+        |known: &&CheckpointStatus| known.name == *state.name && known.state == CheckpointStatus::APPROVED;
+    let known = previous.iter().find(is_approved)?;
+    if known.plan_hash == **hash.as_str() {
+        return Some(known.clone());
+    }
+    let may_start = |state: &ClusterState| matches!(state.record.phase, Phase::Pending | Phase::Blocked);
+    let is_over = !plan.clusters.iter().any(may_start);
+    is_over.then(|| CheckpointStatus {
+        changed: hash.changed_since(&known.plan_hash).unwrap_or_default(),
+        ..known.clone()
+    })
 }
 
 const fn word(progress: CheckpointProgress) -> &'static str {

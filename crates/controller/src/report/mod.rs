@@ -1,6 +1,7 @@
 //! What the controller publishes about an upgrade: rows of reports, status and Events.
 
 mod approvals;
+pub mod asked;
 mod causes;
 pub mod conditions;
 pub mod estimate;

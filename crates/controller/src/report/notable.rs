@@ -67,43 +67,35 @@ pub fn of_status(
     found
 }
 
-/// Checkpoints at which somebody is asked, or was and has approved.
+/// Checkpoints that somebody has approved. [`Asked`](super::asked::Asked) tells of those that wait.
 fn approvals(
     previous: &ManagedClustersUpgradeStatus,
     next: &ManagedClustersUpgradeStatus,
 ) -> Vec<(EventReason, String)> {
-    let changed = next.approvals.iter().filter(|checkpoint| {
+    let is_new = |checkpoint: &&CheckpointStatus| {
         let mut before = previous.approvals.iter();
         let before = before.find(|before| before.name == checkpoint.name);
-        before.is_none_or(|before| before.state != checkpoint.state)
-    });
-    let event = |checkpoint: &CheckpointStatus| {
+        checkpoint.state == CheckpointStatus::APPROVED
+            && before.is_none_or(|before| before.state != checkpoint.state)
+    };
+    let told = |checkpoint: &CheckpointStatus| {
         let CheckpointStatus {
             name,
             approver,
             message: why,
             ..
         } = checkpoint;
-        match checkpoint.state.as_str() {
-            CheckpointStatus::WAITING => Some((
-                EventReason::ApprovalRequested,
-                format!(
-                    "Checkpoint {name} waits for an approval of plan {}",
-                    checkpoint.plan_hash
-                ),
-            )),
-            CheckpointStatus::APPROVED if why.is_empty() => Some((
-                EventReason::Approved,
-                format!("Checkpoint {name} is approved by {approver}"),
-            )),
-            CheckpointStatus::APPROVED => Some((
-                EventReason::Approved,
-                format!("Checkpoint {name} is approved by {approver}: {why}"),
-            )),
-            _ => None,
-        }
+        let why = if why.is_empty() {
+            String::new()
+        } else {
+            format!(": {why}")
+        };
+        (
+            EventReason::Approved,
+            format!("Checkpoint {name} is approved by {approver}{why}"),
+        )
     };
-    changed.filter_map(event).collect()
+    next.approvals.iter().filter(is_new).map(told).collect()
 }
 
 /// True when an upgrade continues after a pause: false if it is complete, invalid or being deleted.

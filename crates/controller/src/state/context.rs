@@ -327,6 +327,9 @@ impl State {
             }
             let old = std::mem::replace(&mut entry.object, Arc::clone(&object));
             entry.status.observe(object.status.good());
+            if !self.owns_records {
+                entry.begin_estimate();
+            }
             if let Some(archive) = &mut entry.archive {
                 if concerns_archive(&old, &object) {
                     archive.want(clock::now());

@@ -6,6 +6,7 @@ pub mod backoff;
 pub(crate) mod changes;
 pub mod context;
 pub mod freshness;
+mod in_force;
 pub mod observed;
 pub mod operation_limit;
 pub mod orphan_search;

@@ -24,6 +24,7 @@ use rollout::{Attempt, OperationKind};
 
 use crate::apply::{WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
+use crate::report::asked::Asked;
 use crate::report::rows::Rows;
 use crate::report::tally::Tally;
 use crate::report::writer::StatusState;
@@ -105,6 +106,8 @@ pub struct UpgradeEntry {
     pub preflights: Preflights,
     /// The status and the state of writing it.
     pub status: StatusState,
+    /// Which plans somebody was asked to approve.
+    pub asked: Asked,
     /// Another upgrade, or a work of somebody else, is in the way of some clusters.
     pub has_conflicts: bool,
     /// Where the object comes from, as of the last pass.
@@ -170,6 +173,7 @@ impl UpgradeEntry {
             missing: AHashMap::new(),
             preflights: Preflights::default(),
             status: StatusState::default(),
+            asked: Asked::default(),
             has_conflicts: false,
             origin: Origin::default(),
             earlier_uid: None,
@@ -206,19 +210,6 @@ impl UpgradeEntry {
         !self.finalizing && (!self.is_deleting() || self.has_finalizer())
     }
 
-    /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.
-    pub fn set_spec(&mut self, spec: Result<ResolvedSpec, Vec<SpecViolation>>, followed: bool) {
-        self.spec = spec.map(Arc::new).map_err(Arc::new);
-        match &self.spec {
-            Ok(spec) => self.last_valid = Some(Arc::clone(spec)),
-            Err(_) if followed => {}
-            Err(_) => self.last_valid = None,
-        }
-        self.forget_refusals();
-        self.selected_at = 0;
-        self.dirty = true;
-    }
-
     /// Clears backoffs and blockers caused by a rejected write. Called when the spec changes, a retry is requested, or
     /// deletion starts.
     pub fn forget_refusals(&mut self) {
@@ -228,18 +219,6 @@ impl UpgradeEntry {
         self.blockers
             .retain(|_, blocker| !matches!(blocker.kind, BlockerKind::Refused(_)));
         self.dirty = true;
-    }
-
-    /// True when this is the spec in force.
-    #[must_use]
-    pub fn is_in_force(&self, spec: &Arc<ResolvedSpec>) -> bool {
-        self.in_force().is_some_and(|present| Arc::ptr_eq(present, spec))
-    }
-
-    /// The spec with which clusters in flight continue: the present one or, after an invalid edit, the last valid one.
-    #[must_use]
-    pub fn in_force(&self) -> Option<&Arc<ResolvedSpec>> {
-        self.spec.as_ref().ok().or(self.last_valid.as_ref())
     }
 
     /// True when the controller's finalizer is set.
@@ -275,6 +254,8 @@ impl UpgradeEntry {
         self.selected_at = 0;
         self.status.reset();
         self.status.observe(self.object.status.good());
+        self.asked = Asked::default();
+        self.begin_estimate();
         self.finalizing = false;
         self.last_annotation = None;
         self.dirty = self.archive.is_none();

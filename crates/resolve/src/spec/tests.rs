@@ -142,3 +142,25 @@ fn broken_rules_are_told_in_bounded_number_and_length() {
             .contains("more rules are violated")
     );
 }
+
+#[test]
+fn how_much_of_a_window_must_remain_is_what_the_status_tells_or_the_sum_of_the_time_limits() {
+    let minimum = |status: Value| {
+        let mut spec = simple(&["c1"]);
+        spec["maintenance"] = json!({
+            "minimumRemaining": "Estimate",
+            "windows": [{"name": "night", "schedule": "0 22 * * *", "duration": "6h"}],
+        });
+        let object = Upgrade {
+            status: serde_json::from_value(status).unwrap(),
+            ..view(&spec, "")
+        };
+        let spec = resolve_spec(&object, &WorkFlags::default(), TimeDelta::zero()).unwrap();
+        spec.estimated_minimum().unwrap()
+    };
+    let limits = TimeDelta::hours(3);
+    assert_eq!(minimum(json!({})), limits);
+    let told = |text: &str| json!({"maintenance": {"waiting": 0, "minimumRemaining": text}});
+    assert_eq!(minimum(told("1h40m")), TimeDelta::minutes(100));
+    assert_eq!(minimum(told("soon")), limits);
+}

@@ -11,7 +11,13 @@ fn fields(maintenance: &Value) -> Vec<String> {
 
 #[test]
 fn an_estimate_that_no_window_is_long_enough_for_is_named() {
-    let warned = |duration: &str, limit: &str| {
+    let warned = |windows: &[(&str, &str)], limit: &str| {
+        let windows = windows.iter().enumerate();
+        let windows: Vec<Value> = windows
+            .map(|(nth, (schedule, duration))| {
+                json!({"name": format!("w{nth}"), "schedule": schedule, "duration": duration})
+            })
+            .collect();
         let object = json!({
             "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
             "metadata": {"name": "spring", "namespace": "fleet"},
@@ -19,7 +25,7 @@ fn an_estimate_that_no_window_is_long_enough_for_is_named() {
                 "clusterSelector": {"matchLabels": {"a": "b"}}, "clusterVersion": {"version": "4.20.4"},
                 "upgradeStrategy": {"clusterUpgradeTimeout": limit},
                 "maintenance": {
-                    "windows": [{"name": "w", "schedule": "0 22 * * *", "duration": duration}],
+                    "windows": windows,
                     "minimumRemaining": "Estimate",
                 },
             },
@@ -28,9 +34,15 @@ fn an_estimate_that_no_window_is_long_enough_for_is_named() {
         problem.map(|problem| (problem.field, problem.warning))
     };
     let field = "spec.maintenance.minimumRemaining".to_owned();
-    assert_eq!(warned("2h", "3h"), Some((field, true)));
-    assert_eq!(warned("6h", "3h"), None);
-    assert_eq!(warned("2h", "90m"), None);
+    let night = "0 22 * * *";
+    assert_eq!(warned(&[(night, "2h")], "3h"), Some((field.clone(), true)));
+    assert_eq!(warned(&[(night, "6h")], "3h"), None);
+    assert_eq!(warned(&[(night, "2h")], "90m"), None);
+    // The controller does not count windows that are too short together.
+    let touching = [(night, "2h"), ("0 0 * * *", "2h")];
+    assert_eq!(warned(&touching, "3h"), Some((field.clone(), true)));
+    assert_eq!(warned(&[(night, "3h")], "3h"), Some((field, true)));
+    assert_eq!(warned(&[(night, "2h"), ("0 12 * * *", "4h")], "3h"), None);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use rollout::testing::record;
 use rollout::{GivenApproval, PlanHash, Summary};
 
 use super::*;
@@ -59,9 +60,38 @@ fn who_approved_stays_when_nothing_is_left_to_start() {
     status.approvals = of_plan(&plan(CheckpointProgress::Approved), &status, Utc::now());
     let over = of_plan(&plan(CheckpointProgress::Ahead), &status, Utc::now());
     assert_eq!(over, status.approvals);
-    status.approvals[0].plan_hash = "another".to_owned();
-    let other = of_plan(&plan(CheckpointProgress::Ahead), &status, Utc::now());
-    assert_eq!((&*other[0].state, &*other[0].approver), ("Ahead", ""));
+}
+
+/// The last failure is skipped, for example.
+#[test]
+fn who_approved_stays_with_the_plan_that_was_approved_when_it_changes_after_the_last_start() {
+    let approved = plan(CheckpointProgress::Approved);
+    let mut status = ManagedClustersUpgradeStatus::default();
+    status.approvals = of_plan(&approved, &status, Utc::now());
+    let mut over = plan(CheckpointProgress::Ahead);
+    over.hash = Some(PlanHash::new("s", ["c1"].into_iter(), std::iter::empty()));
+    for _ in 0..2 {
+        status.approvals = of_plan(&over, &status, Utc::now());
+        let told = &status.approvals[0];
+        assert_eq!(
+            (&*told.state, &*told.approver, &*told.message),
+            ("Approved", "anna", "CHG0042")
+        );
+        assert_eq!(told.plan_hash, approved.hash.as_ref().unwrap().to_string());
+        assert_eq!(told.changed, "the selected clusters");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_ahead_of_clusters_again_is_approved_by_nobody() {
+    let mut status = ManagedClustersUpgradeStatus::default();
+    status.approvals = of_plan(&plan(CheckpointProgress::Approved), &status, Utc::now());
+    let mut ahead = plan(CheckpointProgress::Ahead);
+    ahead.hash = Some(PlanHash::new("another", std::iter::empty(), std::iter::empty()));
+    ahead.clusters = vec![crate::fixture::state("c1", record(Phase::Pending))];
+    let told = of_plan(&ahead, &status, Utc::now());
+    assert_eq!((&*told[0].state, &*told[0].approver), ("Ahead", ""));
+    assert_eq!(told[0].plan_hash, ahead.hash.unwrap().to_string());
 }
 
 #[test]

@@ -20,9 +20,9 @@ fn rows() -> Rows {
             state("c1", since(90, Phase::Blocked, Reason::NotOpenShift)),
             state("c2", since(60, Phase::Partial, Reason::Failing)),
             state("c3", since(30, Phase::Partial, Reason::Progressing)),
-            state("c4", since(20, Phase::Failed, Reason::JobFailed)),
+            state("c4", since(20, Phase::Failed, Reason::OperatorsJobFailed)),
             state("c5", since(10, Phase::Complete, Reason::None)),
-            state("canary", since(20, Phase::Failed, Reason::JobFailed)),
+            state("canary", since(20, Phase::Failed, Reason::OperatorsJobFailed)),
         ],
         ..Plan::default()
     };
