@@ -8,7 +8,7 @@ use crate::args::CreateArgs;
 /// The manifest for these arguments.
 ///
 /// # Errors
-/// A selector cannot be read.
+/// A selector cannot be read, or has no term.
 pub fn manifest(args: &CreateArgs, namespace: &str) -> Result<Value, String> {
     let mut spec = Map::new();
     if !args.placements.is_empty() {
@@ -16,7 +16,15 @@ pub fn manifest(args: &CreateArgs, namespace: &str) -> Result<Value, String> {
         spec.insert("placement".to_owned(), json!(names));
     }
     if !args.sets.is_empty() || args.selector.is_some() || !args.clusters.is_empty() {
-        let mut selector = selector(args.selector.as_deref().unwrap_or_default())?;
+        let mut selector = match &args.selector {
+            Some(text) => terms(
+                "--selector",
+                text,
+                "it would select all clusters",
+                "region=eu; for all clusters of sets, leave it out and name the sets with --set",
+            )?,
+            None => ClusterSelector::default(),
+        };
         selector.cluster_sets.clone_from(&args.sets);
         if !args.clusters.is_empty() {
             selector.match_expressions.push(LabelExpression {
@@ -60,7 +68,12 @@ fn strategy(args: &CreateArgs) -> Result<Map<String, Value>, String> {
         ("minSuccessTime", args.min_success_time.as_ref()),
     ]);
     if let Some(canary) = &args.canary {
-        let selector = selector(canary)?;
+        let selector = terms(
+            "--canary",
+            canary,
+            "all clusters would be canaries",
+            "canary=true, or leave it out",
+        )?;
         strategy.insert("canaryClusters".to_owned(), json!({"clusterSelector": selector}));
     }
     for (key, number) in [
@@ -80,6 +93,17 @@ fn strategy(args: &CreateArgs) -> Result<Map<String, Value>, String> {
 fn object<const N: usize>(fields: [(&str, Option<&String>); N]) -> Map<String, Value> {
     let given = fields.into_iter().filter_map(|(key, value)| Some((key, value?)));
     given.map(|(key, value)| (key.to_owned(), json!(value))).collect()
+}
+
+/// Reads the selector of a flag. One without a term matches everything, and is what an unset variable of a script leaves.
+fn terms(flag: &str, text: &str, effect: &str, remedy: &str) -> Result<ClusterSelector, String> {
+    let read = selector(text)?;
+    if read.match_labels.is_empty() && read.match_expressions.is_empty() {
+        return Err(format!(
+            "{flag} {text:?} names no label, so {effect}; a variable of a script may be unset. Name labels, such as {remedy}"
+        ));
+    }
+    Ok(read)
 }
 
 /// Reads a label selector as kubectl does: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a` and `!a`, separated by commas.

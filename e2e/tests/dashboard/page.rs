@@ -1,5 +1,7 @@
 //! The page in a real browser. These tests are skipped where there is none.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
 use anyhow::Result;
 use chrono::{TimeDelta, Utc};
 use e2e::Browser;
@@ -7,9 +9,9 @@ use e2e::browser::key;
 use repository::browser;
 use serde_json::{Value, json};
 
-use crate::Running;
+use crate::{Running, Served};
 
-const WINDOW: (u32, u32) = (1280, 1240);
+pub(crate) const WINDOW: (u32, u32) = (1280, 1240);
 
 /// A browser that shows the map of a dashboard; `None` where there is no browser.
 pub(crate) async fn open(running: &Running) -> Result<Option<Browser>> {
@@ -284,5 +286,87 @@ async fn a_filter_by_phase_is_told_and_limits_the_table() {
         !phases.is_empty() && phases.iter().all(|phase| phase == "Failed"),
         "{phases:?}"
     );
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_timeline_ends_with_the_upgrade_although_clusters_were_left_out() {
+    let mut running = Running::start(10, false).await.unwrap();
+    let Some(browser) = open(&running).await.unwrap() else {
+        return;
+    };
+    let ago = |minutes: i64| (Utc::now() - TimeDelta::minutes(minutes)).to_rfc3339();
+    let complete = |row: &mut Value| {
+        row["phase"] = json!("Complete");
+        row["since"] = json!(ago(300));
+        row["steps"] = json!([{
+            "name": "Platform", "startedAt": ago(360), "finishedAt": ago(300), "outcome": "Succeeded",
+        }]);
+    };
+    let aborted = |row: &mut Value| {
+        row["phase"] = json!("Aborted");
+        row["since"] = json!(ago(290));
+        row["steps"] = json!([{"name": "Platform", "startedAt": ago(350)}]);
+    };
+    let skipped = |row: &mut Value| {
+        row["phase"] = json!("Skipped");
+        row["steps"] = json!([]);
+    };
+    let all: Vec<usize> = (0..10).collect();
+    running.fleet.change(0, &all[2..], complete).await.unwrap();
+    running.fleet.change(0, &all[..1], aborted).await.unwrap();
+    running.fleet.change(0, &all[1..2], skipped).await.unwrap();
+    let completed = ago(270);
+    let status = json!({"state": "Complete", "inFlight": 0, "completedAt": completed});
+    running.fleet.set_status(&status).await.unwrap();
+    let label = "document.querySelector('#timeline svg')?.getAttribute('aria-label')";
+    let told = "9 of 10 clusters have started, 8 are complete and 0 failed, 1 left out";
+    browser
+        .wait(&format!("{label}?.startsWith('{told}')"))
+        .await
+        .unwrap();
+    let clock =
+        "new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })";
+    browser
+        .wait(&format!(
+            "document.querySelector('#timeline-rows tr:last-child th')?.textContent === {clock}.format(Date.parse('{completed}'))"
+        ))
+        .await
+        .unwrap();
+    let counts: Vec<String> = browser
+        .run("return [...document.querySelectorAll('#timeline-rows tr:last-child td')].map((cell) => cell.textContent)")
+        .await
+        .unwrap();
+    assert_eq!(counts, ["9", "8", "0", "1"]);
+    browser.quit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_page_is_not_live_while_the_command_cannot_follow_the_hub() {
+    let Some(programs) = browser::find() else {
+        return;
+    };
+    let closed = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, hub_sim::kubeconfig(closed.local_addr().unwrap())).unwrap();
+    drop(closed);
+    let served = Served::before(&kubeconfig, false).await.unwrap();
+    let browser = Browser::start(&programs, WINDOW).await.unwrap();
+    browser.open(&served.url()).await.unwrap();
+    let connection = "document.querySelector('#connection')";
+    browser
+        .wait(&format!(
+            "{connection}.textContent === 'Out of date, trying again'"
+        ))
+        .await
+        .unwrap();
+    let [is_green, is_told]: [bool; 2] = browser
+        .run(&format!(
+            "return [{connection}.dataset.live === 'true', !document.querySelector('#trouble').hidden]"
+        ))
+        .await
+        .unwrap();
+    assert!(!is_green && is_told);
     browser.quit().await.unwrap();
 }

@@ -129,7 +129,9 @@ async fn a_page_is_told_the_whole_fleet_and_then_only_what_changes() {
     let mut stream = running.follow().await.unwrap();
     let messages = stream.until("causes").await.unwrap();
     assert_eq!(find(&messages, "hello")["allowActions"], false);
+    assert_eq!(find(&messages, "current"), &Value::Bool(true));
     assert_eq!(find(&messages, "upgrades")["upgrades"][0]["name"], NAME);
+    assert_eq!(find(&messages, "upgrades")["upgrades"][0]["runs"], true);
     assert_eq!(find(&messages, "upgrade")["target"], "4.19.3");
     let tiles = find(&messages, "fleet")["tiles"].as_array().unwrap();
     assert_eq!(tiles.len(), 600);

@@ -18,7 +18,7 @@ pub(super) async fn run(common: &Common, args: &CreateArgs, screen: Screen) -> R
         (Err(_), Some(namespace)) => namespace.clone(),
         (Err(_), None) => "default".to_owned(),
     };
-    let manifest = manifest(args, &namespace).map_err(Failure::Other)?;
+    let manifest = manifest(args, &namespace).map_err(Failure::Usage)?;
     let yaml = to_yaml(&manifest);
     let mut report = Report::default();
     Linter::new(UnknownFields::Strict, Some(namespace)).lint(&args.name, &yaml, &mut report);

@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::objects;
+use crate::render::why::has_accepted;
 use crate::rows::Rows;
 use crate::screen::Screen;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
@@ -158,12 +159,9 @@ fn refusal(row: &ReportRow, list: List) -> Option<String> {
             "{cluster} is complete, so there is nothing to {}",
             list.field()
         )),
-        Phase::Partial | Phase::Workers | Phase::Operators | Phase::Soaking if list == List::Abort => {
-            Some(format!(
-                "{cluster} has accepted the update (phase {}), and a running update is not torn; wait for its end, or skip the cluster so that its failure does not count",
-                row.phase
-            ))
-        }
+        phase if list == List::Abort && has_accepted(phase) => Some(format!(
+            "{cluster} has accepted the update (phase {phase}), and a running update is not torn; wait for its end, or skip the cluster so that its failure does not count"
+        )),
         _ => None,
     }
 }
@@ -212,6 +210,12 @@ fn fates(rows: &Rows, clusters: &[String], list: List) -> String {
                 "if it can still accept the update, the request is withdrawn, and its failure does not count any more"
             }
             (_, Phase::Failed | Phase::PreActionDegraded) => "its failure does not count any more",
+            (List::Skip, phase) if phase.is_queued() && !row.steps.is_empty() => {
+                "it has begun, so it is skipped once nothing of that is under way; kubectl mcu abort withdraws a request that it has not accepted"
+            }
+            (List::Abort, phase) if phase.is_queued() && !row.steps.is_empty() => {
+                "it does not go on, and what it was asked for and has not accepted is withdrawn"
+            }
             (_, phase) if phase.is_queued() => "it does not start",
             _ => "what is under way ends first, and its failure does not count",
         };

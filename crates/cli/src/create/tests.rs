@@ -4,7 +4,7 @@ use crate::lint::{Linter, Report, output};
 use crate::render::objects::to_yaml;
 use clap::Parser as _;
 
-fn yaml(line: &str) -> String {
+fn read(line: &str) -> Result<Value, String> {
     let words = line.split(' ').map(|word| word.replace('~', " "));
     let cli = Cli::try_parse_from(
         ["kubectl-mcu".to_owned(), "create".to_owned()]
@@ -15,7 +15,11 @@ fn yaml(line: &str) -> String {
     let Command::Create(args) = cli.command else {
         panic!("not create");
     };
-    to_yaml(&manifest(&args, "upgrades").unwrap())
+    manifest(&args, "upgrades")
+}
+
+fn yaml(line: &str) -> String {
+    to_yaml(&read(line).unwrap())
 }
 
 fn spec_of(yaml: &str) -> Value {
@@ -107,6 +111,44 @@ fn selectors_are_those_of_kubectl() {
     );
     assert!(selector("a=b,a=c").unwrap_err().contains("two values"));
     assert!(selector("a within (b)").is_err());
+}
+
+#[test]
+fn a_selector_that_a_variable_without_a_value_leaves_selects_nothing_instead_of_everything() {
+    for (flags, flag, remedy) in [
+        ("--selector=", "--selector", "with --set"),
+        ("--set prod -l ~,~", "--selector", "with --set"),
+        ("--name edge-1 -l ,,", "--selector", "with --set"),
+        ("--set prod --canary=", "--canary", "leave it out"),
+        ("--set prod --canary ,", "--canary", "leave it out"),
+    ] {
+        let refused = read(&format!("spring {flags} --to 4.20.4")).unwrap_err();
+        assert!(
+            refused.starts_with(&format!("{flag} \"")) && refused.ends_with(remedy),
+            "{flags}: {refused}"
+        );
+    }
+    let of_a_set = read("spring --set prod --to 4.20.4").unwrap();
+    assert_eq!(
+        of_a_set["spec"]["clusterSelector"],
+        json!({"clusterSets": ["prod"]})
+    );
+}
+
+#[tokio::test]
+async fn a_selector_without_a_term_is_an_invalid_command_line() {
+    for flags in ["-l,--to=4.20.4", "--set=prod,--canary=,--to=4.20.4"] {
+        // An empty argument, as a shell passes a variable without a value.
+        let flags = flags.split(',').flat_map(|flag| match flag {
+            "-l" => vec!["-l", ""],
+            flag => vec![flag],
+        });
+        let words = ["kubectl-mcu", "create", "spring", "-n", "upgrades", "--dry-run"];
+        assert_eq!(
+            crate::command::run_args(words.into_iter().chain(flags)).await,
+            crate::Exit::Usage
+        );
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use api::ManagedClustersUpgrade;
 use futures::{Stream, StreamExt};
@@ -12,6 +13,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::fleet::Fleet;
 use super::report::Report;
@@ -24,6 +26,10 @@ use crate::upgrade::{self, Upgrade};
 /// Objects in a page of a list. An upgrade may have a megabyte, and a report of 250 rows about 200 KB.
 const UPGRADES_PER_PAGE: u32 = 20;
 const REPORTS_PER_PAGE: u32 = 10;
+
+/// A watch that fails is begun anew after at most a minute, and each attempt fails within 30 seconds. One that succeeds says nothing before
+/// the next change, so a longer silence means that the hub is watched again.
+const SILENCE: Duration = Duration::from_mins(2);
 
 /// Namespace and name of an upgrade.
 pub type Key = (String, String);
@@ -145,6 +151,7 @@ pub fn upgrades(hub: &Hub, all_namespaces: bool) -> Watched<Upgrades> {
     follow(
         watcher(api_of_upgrades(hub, all_namespaces), config),
         Upgrades::handle,
+        SILENCE,
     )
 }
 
@@ -181,11 +188,12 @@ pub fn fleet(hub: &Hub, upgrade: &Upgrade) -> Watched<Fleet> {
             watcher::Event::InitDone => fleet.end_list(),
             watcher::Event::Delete(report) => fleet.remove(report.name()),
         },
+        SILENCE,
     )
 }
 
-/// Applies every event of a watch to a value. A lost connection is restored, with backoff.
-fn follow<T, K, S, H>(events: S, mut handle: H) -> Watched<T>
+/// Applies every event of a watch to a value. A lost connection is restored, with backoff, and after so much silence it is.
+fn follow<T, K, S, H>(events: S, mut handle: H, silence: Duration) -> Watched<T>
 where
     T: Default + Send + 'static,
     K: Send,
@@ -200,17 +208,30 @@ where
     let target = Arc::clone(&shared);
     let task = tokio::spawn(async move {
         let mut events = std::pin::pin!(events.default_backoff());
-        while let Some(event) = events.next().await {
+        let mut is_in_trouble = false;
+        loop {
+            let next = events.next();
+            let event = if is_in_trouble {
+                timeout(silence, next).await
+            } else {
+                Ok(next.await)
+            };
             let trouble = match event {
-                Ok(event) => {
+                Ok(Some(Ok(event))) => {
                     handle(&mut target.lock(), event);
                     String::new()
                 }
-                Err(error) => error.to_string(),
+                Ok(Some(Err(error))) => error.to_string(),
+                Ok(None) => break,
+                Err(_silence) => String::new(),
             };
+            is_in_trouble = !trouble.is_empty();
             target.trouble.send_replace(trouble);
             target.changes.send_modify(|change| *change += 1);
         }
     });
     Watched { shared, task }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,11 +10,12 @@ use api::report::{Phase, ReportRow};
 use api::text::cut;
 use api::time::{to_chrono, to_rfc3339};
 use chrono::{DateTime, Utc};
+use rollout::causes::{self, names_its_cause};
 use serde_json::{Value, json};
 
 use super::feed::Upgrades;
 use super::fleet::{Changes, Fleet};
-use crate::causes;
+use crate::causes::of_rows;
 use crate::remedy::{self, Names};
 use crate::render::{state_tone, why};
 use crate::table::one_line;
@@ -58,10 +59,23 @@ pub fn upgrades(all: &Upgrades) -> Value {
                 "state": text(&upgrade.state(), MAX_WORD),
                 "complete": counts.complete,
                 "total": counts.total,
+                "runs": runs(upgrade),
             })
         })
         .collect();
     json!({"upgrades": shown, "more": sorted.len().saturating_sub(MAX_UPGRADES)})
+}
+
+/// Whether clusters are under way, or will be without anybody's doing. A page that is opened shows the first such upgrade.
+fn runs(upgrade: &Upgrade) -> bool {
+    let in_flight = upgrade.status.as_ref().and_then(|status| status.in_flight);
+    let stops = [conditions::READY, conditions::STALLED];
+    in_flight.is_some_and(|clusters| clusters > 0)
+        || (upgrade.counts().total > 0
+            && !upgrade.paused
+            && !upgrade.restored
+            && !upgrade.waits_for_approval()
+            && !stops.iter().any(|condition| upgrade.is(condition)))
 }
 
 /// The upgrade that the page shows.
@@ -173,7 +187,8 @@ fn tiles(rows: &[&ReportRow]) -> Vec<Value> {
     rows.iter().map(|row| tile(row)).collect()
 }
 
-/// One cluster, as `[name, phase, marks, reason, since, start, end]` with times in seconds, because there may be 100,000 of them.
+/// One cluster, as `[name, phase, marks, reason, since, start, end, subject]` with times in seconds, because there may be 100,000 of them.
+/// The subject of its cause is left out if the reason says enough.
 fn tile(row: &ReportRow) -> Value {
     let phase = Phase::ALL.iter().position(|phase| *phase == row.phase);
     let mut marks = 0;
@@ -185,25 +200,37 @@ fn tile(row: &ReportRow) -> Value {
     }
     let start = row.steps.first().map(|step| step.started_at.timestamp());
     let ended = row.steps.last().and_then(|step| step.finished_at);
-    let end = row
-        .phase
-        .is_terminal()
-        .then(|| ended.unwrap_or(row.since).timestamp());
-    json!([
-        name(&row.cluster),
-        phase,
-        marks,
-        text(&row.reason, MAX_WORD),
-        row.since.timestamp(),
-        start,
-        end
-    ])
+    let is_over = row.phase.is_terminal() || row.phase.is_left_out();
+    let end = is_over.then(|| ended.unwrap_or(row.since).timestamp());
+    let mut tile = vec![
+        json!(name(&row.cluster)),
+        json!(phase),
+        json!(marks),
+        json!(text(&row.reason, MAX_WORD)),
+        json!(row.since.timestamp()),
+        json!(start),
+        json!(end),
+    ];
+    let subject = causes::subject(&row.reason, &row.message);
+    tile.extend((!subject.is_empty()).then(|| json!(text(subject, MAX_WORD))));
+    Value::Array(tile)
+}
+
+/// What tells a group from others with the same phase and reason, as the tiles of its clusters have it. Its message is on one line already,
+/// so the name is that of the whole message.
+fn subject(group: &CauseGroup) -> String {
+    let told = match (&group.kind, &group.name) {
+        (_, Some(name)) => name.as_str(),
+        (None, None) if !names_its_cause(&group.reason) => "",
+        _ => causes::subject(&group.reason, &group.message),
+    };
+    text(told, MAX_WORD)
 }
 
 /// Why clusters failed or wait, in the groups of `kubectl mcu causes`.
 #[must_use]
 pub fn causes(upgrade: &Upgrade, fleet: &Fleet) -> Value {
-    let groups = causes::of_rows(upgrade, fleet.since(0).rows);
+    let groups = of_rows(upgrade, fleet.since(0).rows);
     let shown: Vec<Value> = groups.iter().take(MAX_CAUSES).map(cause).collect();
     json!({
         "causes": shown,
@@ -216,6 +243,7 @@ fn cause(group: &CauseGroup) -> Value {
     json!({
         "phase": group.phase,
         "reason": text(&group.reason, MAX_WORD),
+        "subject": subject(group),
         "clusters": group.clusters,
         "example": name(&group.example),
         "message": text(&group.message, MAX_TEXT),

@@ -117,19 +117,19 @@ impl Page {
             self.follow_upgrade(&mut events);
         }
         self.tell_fleet(&mut events);
-        let trouble = [
+        let watches = [
             dashboard.upgrades.trouble(),
             self.fleet
                 .as_ref()
                 .map(|fleet| fleet.trouble())
                 .unwrap_or_default(),
-            self.fleet
-                .as_ref()
-                .map(|fleet| fleet.read(Fleet::trouble))
-                .unwrap_or_default(),
         ];
-        let trouble = trouble
+        let rows = self.fleet.as_ref().map(|fleet| fleet.read(Fleet::trouble));
+        let is_current = watches.iter().all(String::is_empty);
+        self.tell(&mut events, "current", json!(is_current));
+        let trouble = watches
             .into_iter()
+            .chain(rows)
             .find(|trouble| !trouble.is_empty())
             .unwrap_or_default();
         self.tell(&mut events, "trouble", json!(message::text(&trouble, 2048)));
@@ -152,6 +152,8 @@ impl Page {
             let fleet = dashboard.fleet(&upgrade);
             self.uid.clone_from(&upgrade.uid);
             self.revision = 0;
+            // The page forgets those of an upgrade that was deleted and created again.
+            self.told.retain(|(name, _)| *name != "causes");
             self.fleet_changed = Some(fleet.changes());
             self.fleet = Some(fleet);
         }

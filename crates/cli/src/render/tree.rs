@@ -1,7 +1,7 @@
 //! The live picture of one upgrade: how far it is, who is at work, and why others are not.
 //!
 //! It fits into the lines of the terminal: its three groups share the lines that are left, and the last line of a group says how
-//! many clusters it leaves out.
+//! many clusters it leaves out. A group without room for its clusters still says how many there are.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ use crate::upgrade::{Upgrade, changed_at};
 
 /// Cells of the bar of one cluster.
 const BAR: usize = 10;
-/// Lines without which a group is not worth its title.
+/// Lines without which a group has only its title.
 const FEWEST: usize = 2;
 
 /// What the picture shows.
@@ -183,7 +183,8 @@ fn groups(picture: Picture<'_>, lines: usize, now: DateTime<Utc>, paint: Paint) 
         }
     }
     let complete = canaries.iter().filter(|row| row.phase == Phase::Complete).count();
-    let title = format!("Canaries: {complete} of {} complete", canaries.len());
+    let of_canaries = format!("Canaries: {complete} of {} complete", canaries.len());
+    let of_running = format!("Running: {}", running.len());
     canaries.sort_by_key(|row| (row.phase == Phase::Complete, row.phase != Phase::Failed));
     running.sort_by_key(|row| started(row));
     let causes = match picture.rows {
@@ -193,16 +194,28 @@ fn groups(picture: Picture<'_>, lines: usize, now: DateTime<Utc>, paint: Paint) 
     // Each group that is not empty has an empty line and a title, and the clusters share the line of the headers.
     let wants = [canaries.len(), running.len(), causes.len()];
     let titles: usize = wants.iter().filter(|want| **want > 0).count() * 2 + 1;
-    let shares = shares(wants, lines.saturating_sub(titles));
+    let of_causes = format!("Causes: {}", causes.len());
     let mut text = String::new();
-    let mut table = Table::new(&["CLUSTER", "PHASE", "PROGRESS", "ELAPSED", "CAUSE"]);
-    if shares[0] > 0 {
-        table.title(title);
-        push(&mut table, &canaries, shares[0], now);
+    if lines < titles {
+        let told = [of_canaries, of_running, of_causes].into_iter().zip(wants);
+        let told: Vec<String> = told
+            .filter_map(|(title, want)| (want > 0).then_some(title))
+            .collect();
+        if lines >= 2 && !told.is_empty() {
+            let _ = writeln!(text, "\n{}", told.join(", "));
+        }
+        return text;
     }
-    if shares[1] > 0 {
-        table.title(format!("Running: {}", running.len()));
-        push(&mut table, &running, shares[1], now);
+    let shares = shares(wants, lines - titles);
+    let mut table = Table::new(&["CLUSTER", "PHASE", "PROGRESS", "ELAPSED", "CAUSE"]);
+    for (title, rows, lines) in [
+        (of_canaries, &canaries, shares[0]),
+        (of_running, &running, shares[1]),
+    ] {
+        if !rows.is_empty() {
+            table.title(title);
+            push(&mut table, rows, lines, now);
+        }
     }
     if !table.is_empty() {
         text.push('\n');
@@ -210,12 +223,29 @@ fn groups(picture: Picture<'_>, lines: usize, now: DateTime<Utc>, paint: Paint) 
     }
     if shares[2] > 0 {
         text.push_str(&cause_table(&causes, shares[2], paint));
+    } else if !causes.is_empty() {
+        let _ = writeln!(text, "\n{of_causes}");
     }
     text
 }
 
-/// Divides lines among groups that want some: none gets more than it wants, and what one leaves the others get.
-fn shares<const N: usize>(wants: [usize; N], lines: usize) -> [usize; N] {
+/// Divides lines among groups that want some: none gets more than it wants, and what one leaves the others get. A group for which too few
+/// are left gets none.
+fn shares<const N: usize>(mut wants: [usize; N], lines: usize) -> [usize; N] {
+    loop {
+        let given = divided(wants, lines);
+        let short = (0..N)
+            .rev()
+            .find(|group| given[*group] < FEWEST.min(wants[*group]));
+        let Some(group) = short else {
+            return given;
+        };
+        wants[group] = 0;
+    }
+}
+
+/// One line after the other to each group that wants more.
+fn divided<const N: usize>(wants: [usize; N], lines: usize) -> [usize; N] {
     let mut given = [0; N];
     let mut left = lines;
     while left > 0 {
@@ -228,16 +258,14 @@ fn shares<const N: usize>(wants: [usize; N], lines: usize) -> [usize; N] {
             left -= 1;
         }
     }
-    for (given, want) in given.iter_mut().zip(wants) {
-        if *given < FEWEST.min(want) {
-            *given = 0;
-        }
-    }
     given
 }
 
-/// The first rows, and how many follow, in this number of lines.
+/// The first rows, and how many follow, in this number of lines; nothing in none.
 fn push(table: &mut Table, rows: &[&ReportRow], lines: usize, now: DateTime<Utc>) {
+    if lines == 0 {
+        return;
+    }
     let (shown, left_out) = fit(rows.len(), lines);
     for (number, row) in rows.iter().take(shown).enumerate() {
         let branch = branch(number + 1 == shown && left_out == 0);

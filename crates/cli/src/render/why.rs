@@ -56,12 +56,32 @@ pub fn next_step(upgrade: &Upgrade, row: &ReportRow) -> String {
             one_line(&stalled.message)
         );
     }
+    if has_accepted(row.phase) && is_aborted(upgrade, &row.cluster) {
+        return format!(
+            "The spec aborts the cluster, which had accepted the update before, so the update goes on. If its failure is not to count, run kubectl mcu skip {} {} -n {}. {remedy}",
+            upgrade.name, row.cluster, upgrade.namespace
+        );
+    }
     // A row has one reason, and that of a paused upgrade says nothing of what clusters have answered.
     let waits = matches!(row.phase, Phase::Pending | Phase::Blocked);
     match refusals(upgrade).filter(|_| waits) {
         Some(refusals) => format!("{remedy} {refusals}"),
         None => remedy,
     }
+}
+
+/// True from the beginning of the cluster's update on, until its end.
+pub(crate) const fn has_accepted(phase: Phase) -> bool {
+    matches!(
+        phase,
+        Phase::Partial | Phase::Workers | Phase::Operators | Phase::Soaking
+    )
+}
+
+fn is_aborted(upgrade: &Upgrade, cluster: &str) -> bool {
+    let aborted = upgrade.object.pointer("/spec/upgradeStrategy/abort");
+    let mut aborted = aborted.and_then(Value::as_array).into_iter().flatten();
+    aborted.any(|entry| entry["cluster"] == *cluster)
 }
 
 /// The stable structure for machines. Every key is always present; unknown values are null or empty.

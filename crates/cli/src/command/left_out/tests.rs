@@ -114,4 +114,20 @@ fn what_becomes_of_each_cluster_is_told() {
         "c1 is Pending: it does not start.\n\
          c6 is Initialized: the request is withdrawn, unless the cluster accepts it before it hears of that; then the update goes on.\n"
     );
+    let begun = serde_json::from_value(json!({
+        "cluster": "c7", "phase": "Blocked", "since": "2026-01-01T00:00:00Z", "revision": "r1",
+        "steps": [{"name": "Platform", "startedAt": "2026-01-01T00:00:00Z"}],
+    }));
+    let rows = Rows {
+        rows: vec![begun.unwrap()],
+        ..Rows::default()
+    };
+    let names = ["c7".to_owned()];
+    let skipped = fates(&rows, &names, List::Skip);
+    assert!(
+        skipped.contains("skipped once nothing of that is under way"),
+        "{skipped}"
+    );
+    let aborted = fates(&rows, &names, List::Abort);
+    assert!(aborted.contains("has not accepted is withdrawn"), "{aborted}");
 }

@@ -3,7 +3,7 @@
 // A message that is unknown is ignored, so a newer server may say more.
 
 import { Actions } from "./actions.js";
-import { isSame, showCauses } from "./causes.js";
+import { forgetCauses, isSame, showCauses } from "./causes.js";
 import { Connection } from "./connection.js";
 import { button, byId, duration, element, now, number, phaseLabel, plural, replace, setText } from "./elements.js";
 import { CANARY, Fleet } from "./fleet.js";
@@ -19,7 +19,8 @@ const fleet = new Fleet();
 const filter = { text: "", phases: new Set(), cause: null };
 let hello = { allowActions: false };
 let upgrade = null;
-let causes = { causes: [], more: 0, retryable: 0 };
+/** Null until they are known. */
+let causes = null;
 let rows = ROWS;
 let wanted = chosenUpgrade();
 
@@ -32,13 +33,9 @@ const story = new Story(connection, () => byId("map").focus());
 const actions = new Actions(connection, (text, isError) => (isError ? showTrouble(text) : say(text)));
 
 /** What is drawn from all clusters is drawn at most twice a second, and not at all while nothing changes. */
-const redraw = throttled(REDRAW_EVERY, () => {
-  drawTimeline(fleet, now(), upgrade?.estimate);
-  showProgress();
-  showTable();
-});
+const redraw = throttled(REDRAW_EVERY, draw);
 const announce = throttled(ANNOUNCE_EVERY, () => {
-  if (!upgrade) return;
+  if (!upgrade || !fleet.isKnown) return;
   const parts = [`${number(fleet.count("Complete"))} of ${plural(fleet.tiles.length, "cluster")} complete`];
   for (const phase of ["Failed", "PreActionDegraded", "Blocked"]) {
     if (fleet.count(phase)) parts.push(`${number(fleet.count(phase))} ${phase}`);
@@ -53,10 +50,13 @@ const handlers = {
   },
   upgrades: showUpgrades,
   upgrade(data) {
+    // An upgrade that was deleted and created again is another one.
+    if (upgrade && data?.uid !== upgrade.uid) forget();
     upgrade = data;
     byId("main").hidden = !data;
     showEmpty(data ? "" : "This upgrade does not exist any more.");
     if (data) showSummary();
+    redraw();
   },
   fleet(data) {
     fleet.reset(data);
@@ -78,7 +78,17 @@ const handlers = {
     if (upgrade) showSummary();
   },
   trouble: showTrouble,
+  current(data) {
+    isCurrent = data;
+    showConnection("live");
+  },
 };
+
+function draw() {
+  drawTimeline(fleet, now(), upgrade);
+  showProgress();
+  showTable();
+}
 
 function afterChange() {
   // Tests and measurements read how far the page has come.
@@ -91,10 +101,13 @@ function afterChange() {
   announce();
 }
 
+/** Whether the command itself follows the hub. A page that follows a command that does not is not live. */
+let isCurrent = true;
 function showConnection(word) {
-  const texts = { live: "Live", lost: "Connection lost, trying again", denied: "Not allowed" };
-  byId("connection").dataset.live = word === "live";
-  byId("connection").textContent = texts[word];
+  const texts = { live: "Live", old: "Out of date, trying again", lost: "Connection lost, trying again", denied: "Not allowed" };
+  const shown = word === "live" && !isCurrent ? "old" : word;
+  byId("connection").dataset.live = shown === "live";
+  setText(byId("connection"), texts[shown]);
   if (word === "denied") {
     byId("main").hidden = true;
     showEmpty("This address lacks the token of the running dashboard. Open the address that kubectl mcu dashboard printed.");
@@ -128,7 +141,8 @@ function showUpgrades({ upgrades, more }) {
   upgrades.forEach((one, index) =>
     setText(select.options[index], `${keyOf(one)}: ${one.state}, ${number(one.complete)}/${number(one.total)}`),
   );
-  const chosen = upgrades.find((one) => keyOf(one) === wanted) ?? (upgrade ? null : upgrades[0]);
+  const first = () => upgrades.find((one) => one.runs) ?? upgrades[0];
+  const chosen = upgrades.find((one) => keyOf(one) === wanted) ?? (upgrade ? null : first());
   if (chosen) {
     if (select.value !== keyOf(chosen)) select.value = keyOf(chosen);
     if (keyOf(chosen) !== wanted || !upgrade) choose(keyOf(chosen));
@@ -144,12 +158,26 @@ function choose(key) {
   followed = key;
   history.replaceState(null, "", `#upgrade=${encodeURIComponent(key)}`);
   const [namespace, name] = key.split("/");
+  upgrade = null;
+  forget();
+  byId("main").hidden = true;
+  showEmpty(`Waiting for ${key}.`);
+  document.title = name;
+  connection.follow({ namespace, name });
+}
+
+/** Leaves nothing of an upgrade, so that its clusters never stand under the name of the next one. */
+function forget() {
   filter.phases.clear();
   filter.cause = null;
-  upgrade = null;
-  causes = { causes: [], more: 0, retryable: 0 };
-  if (!byId("story").hidden) story.close();
-  connection.follow({ namespace, name });
+  causes = null;
+  fleet.forget();
+  story.hide();
+  say("");
+  showLegend();
+  map.layout();
+  applyFilter();
+  draw();
 }
 
 function showSummary() {
@@ -159,16 +187,17 @@ function showSummary() {
   byId("state").dataset.tone = upgrade.tone;
   byId("target").textContent = `to ${upgrade.target}${upgrade.channel ? `, channel ${upgrade.channel}` : ""}`;
   replace(byId("notes"), JSON.stringify(upgrade.notes), () => upgrade.notes.map((note) => element("li", {}, note)));
-  if (hello.allowActions) actions.show(upgrade, causes.retryable);
+  if (hello.allowActions) actions.show(upgrade, causes?.retryable ?? 0);
   showProgress();
 }
 
 function showProgress() {
-  if (!upgrade || !fleet.tiles.length) return;
+  if (!upgrade) return;
   const order = ["Complete", "PostAction", "Soaking", "Operators", "Workers", "Partial", "Initialized", "PreAction", "PreActionDegraded", "Failed", "Blocked", "Pending", "Skipped", "Aborted"];
   const bar = byId("progress");
   const shown = order.filter((phase) => fleet.count(phase));
-  bar.setAttribute("aria-label", shown.map((phase) => `${number(fleet.count(phase))} ${phase}`).join(", "));
+  const counts = shown.map((phase) => `${number(fleet.count(phase))} ${phase}`).join(", ");
+  bar.setAttribute("aria-label", counts || (fleet.isKnown ? "no clusters" : "not known yet"));
   bar.replaceChildren(
     ...shown.map((phase) => {
       const part = element("span", { class: phase });
@@ -176,12 +205,15 @@ function showProgress() {
       return part;
     }),
   );
+  const facts = [];
   const total = fleet.tiles.length;
-  const percent = Math.floor((100 * fleet.count("Complete")) / total);
-  const facts = [["Complete", `${number(fleet.count("Complete"))} of ${number(total)} (${percent}%)`]];
+  if (fleet.isKnown) {
+    const percent = total ? ` (${Math.floor((100 * fleet.count("Complete")) / total)}%)` : "";
+    facts.push(["Complete", `${number(fleet.count("Complete"))} of ${number(total)}${percent}`]);
+  }
   if (upgrade.canaries?.total) facts.push(["Canaries", `${upgrade.canaries.complete} of ${upgrade.canaries.total}`]);
   facts.push(["Slots in use", `${number(upgrade.inFlight)} of ${upgrade.slots === null ? "?" : number(upgrade.slots)}`]);
-  facts.push(["Failed", number(fleet.count("Failed"))], ["Pending", number(fleet.count("Pending"))]);
+  if (fleet.isKnown) facts.push(["Failed", number(fleet.count("Failed"))], ["Pending", number(fleet.count("Pending"))]);
   const [started, completed] = [upgrade.started, upgrade.completed].map((time) => time && Date.parse(time) / 1000);
   if (started && completed) facts.push(["Took", duration(completed - started)]);
   else if (started) facts.push(["Started", `${duration(now() - started)} ago`]);
@@ -222,6 +254,10 @@ function showLegend() {
 }
 
 function redrawCauses() {
+  if (!causes) {
+    forgetCauses();
+    return;
+  }
   showCauses(causes, filter.cause, (cause) => {
     filter.cause = isSame(cause, filter.cause) ? null : cause;
     applyFilter();
@@ -232,7 +268,7 @@ function matches(tile) {
   const phase = fleet.phaseOf(tile);
   const { text, phases, cause } = filter;
   if (phases.size && !phases.has(phase)) return false;
-  if (cause && (cause.phase !== phase || cause.reason !== tile.reason)) return false;
+  if (cause && !isSame(cause, { phase, reason: tile.reason, subject: tile.subject })) return false;
   return !text || tile.name.includes(text) || tile.reason.toLowerCase().includes(text);
 }
 

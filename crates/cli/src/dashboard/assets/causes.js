@@ -2,12 +2,17 @@
 
 import { button, byId, element, number, phaseLabel, plural, replace, setText } from "./elements.js";
 
+/** Shows no causes, because they are not known yet. */
+export function forgetCauses() {
+  replace(byId("causes"), "unknown", () => []);
+}
+
 /** Shows the causes. `chosen` is the one that the map is filtered by, `choose(cause)` chooses another one. */
 export function showCauses({ causes, more }, chosen, choose) {
   const target = byId("causes");
-  const kinds = causes.map(({ phase, reason, message }) => [phase, reason, Boolean(message)]);
+  const kinds = causes.map((cause) => [...identity(cause), Boolean(cause.message)]);
   // Numbers and examples change all the time. They change in place, so that a button is there until it is released.
-  replace(target, JSON.stringify([kinds, more, chosen && [chosen.phase, chosen.reason]]), () => {
+  replace(target, JSON.stringify([kinds, more, chosen && identity(chosen)]), () => {
     if (!causes.length) {
       return [element("li", { class: "quiet" }, "No cluster failed or waits.")];
     }
@@ -20,12 +25,15 @@ export function showCauses({ causes, more }, chosen, choose) {
   causes.forEach((cause, index) => update(target.children[index], cause));
 }
 
-export const isSame = (a, b) => Boolean(a && b) && a.phase === b.phase && a.reason === b.reason;
+/** What tells a group from all others. Two gates or two risks have the same phase and reason. */
+const identity = ({ phase, reason, subject }) => [phase, reason, subject];
+
+export const isSame = (a, b) => Boolean(a && b) && identity(a).every((part, index) => part === identity(b)[index]);
 
 function item(cause, chosen, choose) {
   const head = button("", () => choose(cause), {
     "aria-pressed": isSame(cause, chosen),
-    "data-key": `${cause.phase} ${cause.reason}`,
+    "data-key": identity(cause).join(" "),
   });
   head.append(phaseLabel(cause.phase), cause.reason, element("b"));
   const made = element("li", {}, head);
@@ -37,7 +45,7 @@ function item(cause, chosen, choose) {
 }
 
 function update(shown, cause) {
-  const label = `${cause.reason}, ${cause.phase}, ${plural(cause.clusters, "cluster")}: show them on the map`;
+  const label = `${[cause.reason, cause.subject].filter(Boolean).join(" ")}, ${cause.phase}, ${plural(cause.clusters, "cluster")}: show them on the map`;
   shown.firstElementChild.setAttribute("aria-label", label);
   setText(shown.querySelector("b"), number(cause.clusters));
   if (cause.message) {

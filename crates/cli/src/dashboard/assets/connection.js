@@ -37,7 +37,7 @@ export class Connection {
         if (response.ok) {
           this.#listener.state("live");
           pause = 250;
-          await this.#read(response.body);
+          await this.#read(response.body, aborter.signal);
         }
       } catch {
         // The stream was aborted, or the command was stopped.
@@ -50,7 +50,7 @@ export class Connection {
     }
   }
 
-  async #read(body) {
+  async #read(body, signal) {
     const reader = body.pipeThrough(new TextDecoderStream()).getReader();
     let parts = [];
     for (let { value, done } = await reader.read(); !done; { value, done } = await reader.read()) {
@@ -61,7 +61,8 @@ export class Connection {
       }
       const messages = parts.join("").split("\n\n");
       parts = [messages.pop()];
-      messages.forEach((message) => this.#deliver(message));
+      // What is read of a stream after it was aborted is about an upgrade that is not shown any more.
+      messages.forEach((message) => signal.aborted || this.#deliver(message));
     }
   }
 

@@ -10,6 +10,8 @@ export class Fleet {
   tiles = [];
   /** Clusters per phase. */
   counts = [];
+  /** Whether all clusters of the upgrade were told. */
+  isKnown = false;
   /** How many changes of clusters were told since the page was opened. */
   changes = 0;
   #byName = new Map();
@@ -26,8 +28,15 @@ export class Fleet {
     return this.phases[tile.phase] ?? "";
   }
 
+  /** Forgets the clusters, because another upgrade is shown. */
+  forget() {
+    this.reset({ phases: [], tiles: [] });
+    this.isKnown = false;
+  }
+
   /** Takes all clusters. */
   reset({ phases, tiles }) {
+    this.isKnown = true;
     this.phases = phases;
     this.counts = phases.map(() => 0);
     this.#byName = new Map();
@@ -55,7 +64,7 @@ export class Fleet {
     return { changed, moved };
   }
 
-  #put([name, phase, marks, reason, since, start, end]) {
+  #put([name, phase, marks, reason, since, start, end, subject = ""]) {
     let tile = this.#byName.get(name);
     if (tile) {
       this.counts[tile.phase] -= 1;
@@ -63,7 +72,7 @@ export class Fleet {
       tile = { name, index: 0 };
       this.#byName.set(name, tile);
     }
-    Object.assign(tile, { phase, marks, reason, since, start, end });
+    Object.assign(tile, { phase, marks, reason, since, start, end, subject });
     this.counts[phase] += 1;
     return tile;
   }

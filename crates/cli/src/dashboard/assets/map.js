@@ -79,6 +79,9 @@ export class FleetMap {
   layout() {
     const width = this.#frame.clientWidth;
     const count = this.#fleet.tiles.length;
+    if (!count) {
+      this.#clear();
+    }
     if (!width || !count) {
       return;
     }
@@ -99,6 +102,20 @@ export class FleetMap {
     this.#frame.setAttribute("aria-colcount", this.#columns);
     this.#cursor = Math.min(this.#cursor, count - 1);
     this.#describe();
+    this.#drawAll();
+  }
+
+  /** Leaves nothing of former clusters, neither for eyes nor for a screen reader. */
+  #clear() {
+    this.#cursor = 0;
+    [this.#canvas.width, this.#canvas.height] = [0, 0];
+    [this.#canvas.style.width, this.#canvas.style.height] = ["0", "0"];
+    byId("cells").replaceChildren();
+    byId("cells").removeAttribute("aria-rowindex");
+    this.#frame.removeAttribute("aria-activedescendant");
+    this.#frame.setAttribute("aria-rowcount", 0);
+    this.#frame.setAttribute("aria-colcount", 0);
+    this.#point(null);
     this.#drawAll();
   }
 

@@ -26,9 +26,15 @@ export class Story {
   }
 
   close() {
+    this.hide();
+    this.#onClose();
+  }
+
+  /** Closes it without moving the focus. */
+  hide() {
     this.#shown = null;
     byId("story").hidden = true;
-    this.#onClose();
+    byId("story").replaceChildren();
   }
 
   shows(cluster) {

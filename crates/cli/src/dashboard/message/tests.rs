@@ -1,5 +1,7 @@
+use serde_json::value::to_raw_value;
+
 use super::*;
-use crate::render::fixtures::{invalid, now, rows, running, stalled, unseen};
+use crate::render::fixtures::{complete, invalid, now, rows, running, stalled, unseen};
 
 #[test]
 fn texts_are_cut_and_have_no_character_that_steers() {
@@ -36,6 +38,82 @@ fn a_tile_says_phase_marks_reason_and_times() {
         tile(open),
         json!(["edge-02", 5, LEFT_SELECTION, "Running", since, start, null])
     );
+}
+
+#[test]
+fn a_cluster_that_is_left_out_after_its_start_has_an_end() {
+    let all = rows();
+    let mut row = all.of("edge-02").unwrap().clone();
+    for phase in [Phase::Aborted, Phase::Skipped] {
+        row.phase = phase;
+        assert_eq!(tile(&row)[6], json!(row.since.timestamp()), "{phase}");
+    }
+}
+
+#[test]
+fn upgrades_that_run_are_told_from_those_that_wait_for_somebody() {
+    let mut paused = running();
+    paused.paused = true;
+    assert!(runs(&running()) && runs(&paused), "clusters are under way");
+    paused.status.as_mut().unwrap().in_flight = Some(0);
+    for upgrade in [paused, stalled(), invalid(), unseen(), complete()] {
+        assert!(!runs(&upgrade), "{}", upgrade.state());
+    }
+}
+
+/// Choosing one of them shows its own clusters on the map, and presses no other button.
+#[test]
+fn two_gates_two_risks_and_two_sentences_are_different_causes_of_different_clusters() {
+    let rows = [
+        ("a", "AdminAckRequired", "ack-4.19-x: Scan first."),
+        (
+            "b",
+            "AdminAckRequired",
+            "ack-4.19-y: Scan first.; Leak: It leaks.",
+        ),
+        ("c", "AdminAckRequired", "ack-4.19-x: Scan\u{202e} first."),
+        ("d", "RiskNotAccepted", "Leak: It leaks."),
+        ("e", "RiskNotAccepted", "Slow: It is slow."),
+        (
+            "f",
+            "NotOffered",
+            "The cluster does not offer 4.20.4 in channel \"a\"",
+        ),
+        (
+            "g",
+            "NotOffered",
+            "The cluster does not offer 4.20.4 in channel \"b\"",
+        ),
+        (
+            "h",
+            "Failing",
+            "Failing=True: X: Cluster operator etcd is degraded",
+        ),
+        ("i", "Failing", "Failing=True: X: Y"),
+        ("j", "NotOpenShift", "AKS"),
+    ];
+    let rows = rows.map(|(cluster, reason, message)| {
+        let row = json!({"cluster": cluster, "phase": "Blocked", "reason": reason, "message": message,
+            "since": "2026-03-01T11:00:00Z", "revision": "r1"});
+        to_raw_value(&row).unwrap()
+    });
+    let mut fleet = Fleet::default();
+    fleet.apply("r-1", rows.into());
+    let told = causes(&running(), &fleet);
+    let told = told["causes"].as_array().unwrap();
+    let tiles: Vec<Value> = fleet.since(0).rows.into_iter().map(tile).collect();
+    let clusters = told.iter().map(|cause| {
+        let is_of = |tile: &&Value| {
+            let subject = tile.get(7).and_then(Value::as_str).unwrap_or_default();
+            tile[3] == cause["reason"] && cause["subject"] == subject
+        };
+        let names = tiles.iter().filter(is_of).filter_map(|tile| tile[0].as_str());
+        names.collect::<String>()
+    });
+    let mut clusters: Vec<String> = clusters.collect();
+    clusters.sort_unstable();
+    assert_eq!(clusters, ["ac", "b", "d", "e", "f", "g", "h", "i", "j"]);
+    assert_eq!(tiles[9].as_array().unwrap().len(), 7, "the reason says enough");
 }
 
 #[test]

@@ -89,6 +89,20 @@ fn the_picture_never_has_more_lines_than_the_terminal() {
 }
 
 #[test]
+fn a_terminal_without_room_for_clusters_says_at_least_how_many_there_are() {
+    let head = picture(&running(), &many(90), 0).lines().count();
+    for left in 2..20 {
+        let text = picture(&running(), &many(90), head + left);
+        assert!(text.contains("Canaries: 0 of 6 complete"), "{left}:\n{text}");
+        assert!(text.contains("Running: 28"), "{left}:\n{text}");
+        assert!(
+            text.contains("Causes: 2") || text.contains("WaitingForSlot   Pending"),
+            "{left}:\n{text}"
+        );
+    }
+}
+
+#[test]
 fn without_rows_the_status_tells_the_causes() {
     let stalled = stalled();
     let picture = Picture {
@@ -116,6 +130,8 @@ fn lines_are_shared_fairly_and_none_is_wasted() {
     assert_eq!(shares([9, 9, 9], 9), [3, 3, 3]);
     assert_eq!(shares([0, 5, 0], 3), [0, 3, 0]);
     assert_eq!(shares([1, 9, 9], 0), [0, 0, 0]);
+    assert_eq!(shares([6, 28, 2], 5), [3, 2, 0]);
+    assert_eq!(shares([6, 28, 2], 3), [3, 0, 0]);
 }
 
 #[test]

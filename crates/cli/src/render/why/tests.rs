@@ -58,6 +58,24 @@ fn while_the_spec_is_invalid_only_its_correction_moves_a_cluster() {
 }
 
 #[test]
+fn an_abort_that_comes_too_late_says_so() {
+    let mut upgrade = running();
+    upgrade.object["spec"]["upgradeStrategy"]["abort"] =
+        json!([{"cluster": "edge-02", "reason": "wrong site"}]);
+    let rows = rows();
+    let mut row = rows.of("edge-02").unwrap().clone();
+    for (phase, is_too_late) in [(Phase::Partial, true), (Phase::Initialized, false)] {
+        row.phase = phase;
+        let text = next_step(&upgrade, &row);
+        assert_eq!(
+            text.contains("kubectl mcu skip spring edge-02"),
+            is_too_late,
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn machines_get_every_key_for_every_cluster() {
     insta::assert_snapshot!(why("edge-02", Some(Output::Json)));
     let keys = |cluster| {
