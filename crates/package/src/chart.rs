@@ -1,12 +1,13 @@
 //! The generated part of the Helm chart in `deploy/chart`: `Chart.yaml`, a template for each file of the base, and copies of
 //! alerts and dashboards.
 //!
-//! A template is the file of the base with a few edits, each of which must find its text exactly once. `values.yaml`, its schema
-//! and the templates of what the base does not have are written by hand.
+//! A template is the file of the base, or of what is installed beside it, with a few edits, each of which must find its text exactly
+//! once. `values.yaml`, its schema and the templates of alerts and dashboards are written by hand.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
 use crate::base::{Base, Files, HEADER, Manifests};
 
@@ -20,6 +21,12 @@ pub const DIRECTORY: &str = "deploy/chart";
 const NAMESPACE: &str = "mcu-system";
 /// What the chart leaves out: Helm creates the namespace.
 const LEFT_OUT: &str = "namespace.yaml";
+/// What the base does not have, and the chart only where a value says so.
+const BESIDE: [&str; 3] = [
+    "deploy/strict-executor/admission-executor.yaml",
+    "deploy/monitoring/service-monitor.yaml",
+    "deploy/monitoring/openshift-platform.yaml",
+];
 
 /// The generated files of the chart.
 ///
@@ -27,12 +34,14 @@ const LEFT_OUT: &str = "namespace.yaml";
 /// An edit does not find its text, or a file cannot be read.
 pub fn render(root: &Path, base: &Base) -> Result<Files> {
     let mut files = Files::from([(format!("{DIRECTORY}/Chart.yaml").into(), about())]);
-    let strict = root.join("deploy/strict-executor/admission-executor.yaml");
-    let strict = Manifests::read(&strict, false)?;
+    let beside: Vec<Manifests> = BESIDE
+        .iter()
+        .map(|path| Manifests::read(&root.join(path), false))
+        .collect::<Result<_>>()?;
     for file in base
         .files
         .iter()
-        .chain([&strict])
+        .chain(&beside)
         .filter(|file| file.name != LEFT_OUT)
     {
         let directory = if file.is_crd {
@@ -43,6 +52,7 @@ pub fn render(root: &Path, base: &Base) -> Result<Files> {
         let path = format!("{DIRECTORY}/{directory}/{}", file.name);
         files.insert(path.into(), template(file)?);
     }
+    files.insert(format!("{DIRECTORY}/templates/_crds.tpl").into(), crds(base)?);
     files.extend(copies(root, "alerts")?);
     files.extend(copies(root, "dashboards")?);
     Ok(files)
@@ -63,6 +73,21 @@ annotations:
   artifacthub.io/license: Apache-2.0
 "
     )
+}
+
+/// The names of all CRDs, for templates that must consider each.
+fn crds(base: &Base) -> Result<String> {
+    let names: Vec<Value> = base
+        .objects()?
+        .iter()
+        .filter(|object| object["kind"] == "CustomResourceDefinition")
+        .map(|object| object["metadata"]["name"].clone())
+        .collect();
+    ensure!(!names.is_empty(), "the base has no CRDs");
+    let names = Value::from(names);
+    Ok(format!(
+        "{HEADER}{{{{- define \"mcu.crds\" -}}}}\n{names}\n{{{{- end }}}}\n"
+    ))
 }
 
 /// The template of a file of the base.

@@ -10,3 +10,4 @@ pub mod image;
 pub mod install;
 pub mod manifests;
 pub mod plugin;
+pub mod rules;

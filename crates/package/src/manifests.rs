@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::base::{Base, Files, HEADER};
-use crate::{bundle, chart, install};
+use crate::{bundle, chart, install, rules};
 
 /// Directories in which every file is generated.
 const GENERATED: [&str; 4] = [
@@ -23,7 +23,10 @@ const MIXED: &str = "deploy/chart/templates";
 /// The base cannot be read, or lacks what an edit of it expects.
 pub fn render(root: &Path) -> Result<Files> {
     let base = Base::read(root)?;
-    let mut files = Files::from([(install::PATH.into(), install::render(&base))]);
+    let mut files = Files::from([
+        (install::PATH.into(), install::render(&base)),
+        (rules::PATH.into(), rules::render(root)?),
+    ]);
     files.extend(chart::render(root, &base)?);
     files.extend(bundle::render(root, &base)?);
     Ok(files)

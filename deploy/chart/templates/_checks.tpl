@@ -19,8 +19,7 @@ hub has the annotation that keeps it. Helm does not ask before that, and deletes
 */}}
 {{- define "mcu.checkCRDs" -}}
 {{- if and .Release.IsUpgrade (not .Values.crds.enabled) }}
-{{- range list "managedclustersupgrades" "managedclustersupgradereports" }}
-{{- $name := printf "%s.cluster.open-cluster-management.io" . }}
+{{- range $name := include "mcu.crds" . | fromJsonArray }}
 {{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name }}
 {{- $annotations := dig "metadata" "annotations" dict $crd | default dict }}
 {{- $release := get $annotations "meta.helm.sh/release-name" }}

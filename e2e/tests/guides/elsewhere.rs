@@ -89,6 +89,19 @@ pub const ELSEWHERE: &[(&str, Elsewhere)] = &[
         Never("it is the command of a Job on a cluster with machines"),
     ),
     // Products that are not here.
+    (
+        "serviceMonitor.enabled=true",
+        Runs(
+            "e2e/tests/install/values.rs",
+            "fn monitoring_without_helm_is_what_the_chart_makes",
+        ),
+    ),
+    (
+        "deploy/monitoring/service-monitor.yaml",
+        Never(
+            "there is no Prometheus operator; e2e/tests/install/values.rs compares the files with what Helm makes",
+        ),
+    ),
     ("argocd app wait", Never("there is no Argo CD")),
     ("kubectl get clustercurators", Never("there is no ClusterCurator")),
     (

@@ -21,6 +21,7 @@ const NAMESPACE: &str = "fleet-upgrades";
 const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 const UPGRADES: &str = "managedclustersupgrades.cluster.open-cluster-management.io";
 const REPORTS: &str = "managedclustersupgradereports.cluster.open-cluster-management.io";
+const APPROVALS: &str = "managedclustersupgradeapprovals.cluster.open-cluster-management.io";
 
 /// A hub, and Helm for it.
 struct TestBed {
@@ -168,7 +169,7 @@ async fn a_release_whose_crds_are_not_kept_cannot_be_updated_to_none() -> Result
     let bed = TestBed::start().await?;
     let client = bed.hub.client().clone();
     bed.helm("install", &["crds.keep=false"]).await?;
-    testenv::apply::wait_established(&client, &[UPGRADES, REPORTS]).await?;
+    testenv::apply::wait_established(&client, &[UPGRADES, REPORTS, APPROVALS]).await?;
     let crd = bed.uid_of_crd().await?;
     create_upgrade(&client, "kept").await?;
     let refused_for = async |name: &str| -> Result<()> {
@@ -184,11 +185,13 @@ async fn a_release_whose_crds_are_not_kept_cannot_be_updated_to_none() -> Result
         }
         Ok(())
     };
-    refused_for(UPGRADES).await?;
-    bed.hub
-        .kubectl(&["annotate", "crd", UPGRADES, "helm.sh/resource-policy=keep"])
-        .await?;
-    refused_for(REPORTS).await?;
+    for crd in [UPGRADES, REPORTS] {
+        refused_for(crd).await?;
+        bed.hub
+            .kubectl(&["annotate", "crd", crd, "helm.sh/resource-policy=keep"])
+            .await?;
+    }
+    refused_for(APPROVALS).await?;
 
     bed.helm("upgrade", &["crds.keep=true"]).await?;
     bed.helm("upgrade", &["crds.enabled=false"]).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
+use package::base::objects;
 use serde_json::{Value, json};
 
 use crate::helm::{Helm, identity};
@@ -37,7 +38,7 @@ async fn each_switch_adds_or_removes_its_objects_and_no_other() -> Result<()> {
         "PriorityLevelConfiguration mcu-controller",
     ];
     let budget = ["PodDisruptionBudget mcu-controller"];
-    let changes: [(&str, &[&str]); 8] = [
+    let changes: [(&str, &[&str]); 9] = [
         ("crds.enabled=false", &crds),
         ("flowControl.enabled=false", &flow),
         ("networkPolicy.enabled=false", &["NetworkPolicy mcu-controller"]),
@@ -47,12 +48,48 @@ async fn each_switch_adds_or_removes_its_objects_and_no_other() -> Result<()> {
         ("replicaCount=3", &[]),
         ("strictExecutor.enabled=true", &executor),
         ("serviceMonitor.enabled=true", &["ServiceMonitor mcu-controller"]),
+        // Without a ServiceMonitor nothing is scraped.
+        ("serviceMonitor.openshiftPlatform=true", &[]),
     ];
     for (value, names) in changes {
         let found = identities(&helm.render("mcu-system", &[value]).await?);
         let found: Vec<String> = usual.symmetric_difference(&found).cloned().collect();
         assert_eq!(found, names, "{value}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn monitoring_without_helm_is_what_the_chart_makes() -> Result<()> {
+    let helm = Helm::new(None).await?;
+    let usual = identities(&helm.render("mcu-system", &[]).await?);
+    let values = [
+        "serviceMonitor.enabled=true",
+        "serviceMonitor.openshiftPlatform=true",
+        "prometheusRule.enabled=true",
+    ];
+    let mut rendered = helm.render("mcu-system", &values).await?;
+    rendered.retain(|object| !usual.contains(&identity(object)));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(repository::root().join("deploy/monitoring"))? {
+        files.extend(objects(&std::fs::read_to_string(entry?.path())?)?);
+    }
+    for objects in [&mut rendered, &mut files] {
+        objects.sort_by_key(identity);
+    }
+    assert_eq!(rendered, files);
+
+    // The account is that of OpenShift, wherever the controller is.
+    let rendered = helm.render("fleet-upgrades", &values).await?;
+    let binding = rendered
+        .iter()
+        .find(|object| identity(object) == "RoleBinding mcu-controller-openshift-monitoring")
+        .context("a RoleBinding")?;
+    assert_eq!(binding["metadata"]["namespace"], "fleet-upgrades");
+    assert_eq!(
+        binding["subjects"],
+        json!([{"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "openshift-monitoring"}])
+    );
     Ok(())
 }
 
@@ -390,5 +427,37 @@ async fn a_value_that_is_taken_away_is_named() -> Result<()> {
         )
         .await?;
     }
-    refused(&helm, &["image.repository=null"], "missing property 'repository'").await
+    for (group, name) in [
+        ("image", "repository"),
+        ("image", "pullPolicy"),
+        // Without it, the CRDs would be deleted with the release.
+        ("crds", "keep"),
+        ("crds", "enabled"),
+        ("podDisruptionBudget", "enabled"),
+        ("networkPolicy", "enabled"),
+        ("flowControl", "enabled"),
+        ("strictExecutor", "enabled"),
+        ("serviceMonitor", "enabled"),
+        ("serviceMonitor", "interval"),
+        ("prometheusRule", "enabled"),
+        ("dashboards", "openshiftConsole"),
+    ] {
+        refused(
+            &helm,
+            &[&format!("{group}.{name}=null")],
+            &format!("missing property '{name}'"),
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_notes_say_that_no_registry_has_the_default_image() -> Result<()> {
+    let helm = Helm::new(None).await?;
+    let said = "No registry has this image";
+    assert!(helm.notes(&[]).await?.contains(said));
+    let named = ["image.repository=registry.example.com/fleet/mcu-controller"];
+    assert!(!helm.notes(&named).await?.contains(said));
+    Ok(())
 }

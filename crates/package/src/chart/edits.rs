@@ -16,16 +16,22 @@ const fn edit(file: &'static str, find: &'static str, replacement: &'static str)
 }
 
 /// Files that are rendered on a condition only.
-pub(super) const CONDITIONS: [(&str, &str); 3] = [
+pub(super) const CONDITIONS: [(&str, &str); 5] = [
     ("flow-schema.yaml", ".Values.flowControl.enabled"),
     ("network-policy.yaml", ".Values.networkPolicy.enabled"),
     ("admission-executor.yaml", ".Values.strictExecutor.enabled"),
+    (SERVICE_MONITOR, ".Values.serviceMonitor.enabled"),
+    (
+        "openshift-platform.yaml",
+        "and .Values.serviceMonitor.enabled .Values.serviceMonitor.openshiftPlatform",
+    ),
 ];
 
 const CONTROLLER: &str = "controller.yaml";
+const SERVICE_MONITOR: &str = "service-monitor.yaml";
 
 /// The edits, in the order in which they are made.
-pub(super) const EDITS: [Edit; 15] = [
+pub(super) const EDITS: [Edit; 17] = [
     edit(
         CONTROLLER,
         concat!(
@@ -185,5 +191,22 @@ pub(super) const EDITS: [Edit; 15] = [
         "network-policy.yaml",
         "values: [openshift-monitoring, openshift-user-workload-monitoring, monitoring]",
         "values: {{ toJson .Values.networkPolicy.monitoringNamespaces }}",
+    ),
+    edit(
+        SERVICE_MONITOR,
+        "spec:
+  selector:
+",
+        "    {{- with .Values.serviceMonitor.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+",
+    ),
+    edit(
+        SERVICE_MONITOR,
+        "interval: 30s\n",
+        "interval: {{ .Values.serviceMonitor.interval }}\n",
     ),
 ];

@@ -157,6 +157,66 @@ fn a_base_that_an_edit_does_not_fit_is_refused() {
     );
 }
 
+/// An update to `crds.enabled=false` is refused for each of them.
+#[test]
+fn the_chart_guards_every_crd_of_the_base() {
+    let files = render(root()).unwrap();
+    let names = &files[Path::new("deploy/chart/templates/_crds.tpl")];
+    let mut crds = 0;
+    for object in Base::read(root()).unwrap().objects().unwrap() {
+        if object["kind"] == "CustomResourceDefinition" {
+            assert!(names.contains(&object["metadata"]["name"].to_string()), "{names}");
+            crds += 1;
+        }
+    }
+    assert!(crds >= 3, "{crds}");
+    let checks = std::fs::read_to_string(root().join("deploy/chart/templates/_checks.tpl")).unwrap();
+    assert!(checks.contains("range $name := include \"mcu.crds\" . | fromJsonArray"));
+}
+
+/// A value that is null is taken away before the schema sees it, also where the default is not nothing.
+#[test]
+fn the_schema_requires_every_value_of_a_group_that_has_a_default() {
+    let chart = root().join(chart::DIRECTORY);
+    let read = |name: &str| std::fs::read_to_string(chart.join(name)).unwrap();
+    let values: Value = serde_saphyr::from_str(&read("values.yaml")).unwrap();
+    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let mut checked = 0;
+    for (group, group_schema) in schema["properties"].as_object().unwrap() {
+        let group_schema = match group_schema["$ref"].as_str() {
+            Some("#/definitions/switch") => &schema["definitions"]["switch"],
+            _ => group_schema,
+        };
+        if !group_schema["properties"].is_object() {
+            continue;
+        }
+        let required = group_schema["required"].as_array().unwrap();
+        for (name, default) in values[group].as_object().unwrap() {
+            if default.is_boolean()
+                || default.is_number()
+                || default.as_str().is_some_and(|text| !text.is_empty())
+            {
+                assert!(required.contains(&Value::from(name.as_str())), "{group}.{name}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 15, "{checked}");
+}
+
+#[test]
+fn the_rules_without_helm_are_the_files_of_alerts() {
+    let rules = objects(&render(root()).unwrap()[Path::new(rules::PATH)]).unwrap();
+    let names: Vec<&Value> = rules.iter().map(|rule| &rule["metadata"]["name"]).collect();
+    assert_eq!(names, ["mcu-mcu", "mcu-update-service"]);
+    for rule in &rules {
+        let name = rule["metadata"]["name"].as_str().unwrap();
+        let file = format!("deploy/alerts/{}.rules.yaml", name.strip_prefix("mcu-").unwrap());
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        assert_eq!([rule["spec"].clone()], objects(&text).unwrap().as_slice());
+    }
+}
+
 /// Helm itself renders the chart in `e2e/tests/install`.
 #[test]
 fn the_chart_finds_the_path_of_every_runbook_to_put_an_address_before_it() {
@@ -171,6 +231,80 @@ fn the_chart_finds_the_path_of_every_runbook_to_put_an_address_before_it() {
         alerts += runbooks;
     }
     assert!(alerts > 0);
+}
+
+/// The text of a page from one heading or sentence to the next.
+fn part(page: &str, from: &str, to: &str) -> String {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let (_, rest) = text
+        .split_once(from)
+        .unwrap_or_else(|| panic!("{page}: no {from}"));
+    let (part, _) = rest
+        .split_once(to)
+        .unwrap_or_else(|| panic!("{page}: no {to} after {from}"));
+    part.to_owned()
+}
+
+#[test]
+fn the_guide_to_updates_applies_every_right_and_policy_of_the_base_and_waits_for_every_crd() {
+    let commands = part("docs/guide/upgrade-the-controller.md", "## In short", "# 3.");
+    let base = Base::read(root()).unwrap();
+    let first = ["controller-rbac.yaml", "user-roles.yaml"];
+    let files = base.files.iter().filter(|file| !file.is_crd);
+    let files =
+        files.filter(|file| file.name.starts_with("admission-") || first.contains(&file.name.as_str()));
+    let found: BTreeSet<&str> = commands
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("deploy/"))
+        .collect();
+    assert_eq!(found, files.map(|file| file.name.as_str()).collect());
+    let waits: BTreeSet<&str> = commands
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("crd/"))
+        .collect();
+    let objects = base.objects().unwrap();
+    let crds = objects
+        .iter()
+        .filter(|one| one["kind"] == "CustomResourceDefinition");
+    assert_eq!(
+        waits,
+        crds.map(|one| one["metadata"]["name"].as_str().unwrap())
+            .collect()
+    );
+}
+
+#[test]
+fn the_guide_to_installing_lists_every_object_of_the_base() {
+    let table = part("docs/guide/install.md", "| installed | for |", "\n\n");
+    let base = Base::read(root()).unwrap().objects().unwrap();
+    for object in &base {
+        let kind = object["kind"].as_str().unwrap();
+        let name = match kind {
+            // The table says more shortly that a policy is bound, and what the account may do.
+            "ValidatingAdmissionPolicyBinding"
+            | "ClusterRoleBinding"
+            | "Role"
+            | "RoleBinding"
+            | "ServiceAccount"
+            | "PodDisruptionBudget" => continue,
+            "CustomResourceDefinition" => &object["spec"]["names"]["plural"],
+            _ => &object["metadata"]["name"],
+        };
+        let name = format!("`{}`", name.as_str().unwrap());
+        assert!(table.contains(&name), "{kind} {name}");
+    }
+    let policies = part(
+        "docs/guide/install.md",
+        "### The admission policies",
+        "If you must change",
+    );
+    for policy in base
+        .iter()
+        .filter(|one| one["kind"] == "ValidatingAdmissionPolicy")
+    {
+        let name = format!("`{}`", policy["metadata"]["name"].as_str().unwrap());
+        assert!(policies.contains(&name), "{name}");
+    }
 }
 
 fn copy(from: &Path, to: &Path, directories: &[&str]) {
