@@ -11,6 +11,7 @@ mod canaries;
 mod causes;
 mod changes;
 mod conditions;
+mod gitops;
 mod operators;
 mod ownership;
 mod platform;
