@@ -292,7 +292,7 @@ impl Preflights {
                 index.probe(&cluster.name).is_none() && (can_read || has_reading_agent(&cluster.name, index))
             };
             let to_ask = |cluster: &'_ Cluster| {
-                let due = questions.due(cluster, policy, &newer);
+                let due = questions.due(cluster, policy, newer.contains(&cluster.name));
                 due.filter(|_| is_free(cluster))
             };
             // A cluster whose pools are waited for holds a slot.
@@ -347,7 +347,10 @@ impl Preflights {
                 continue;
             }
             let cluster = find(fleet, name);
-            let needed = cluster.and_then(|cluster| self.questions.needed(cluster, policy, &self.newer));
+            let needed = cluster.and_then(|cluster| {
+                self.questions
+                    .needed(cluster, policy, self.newer.contains(&cluster.name))
+            });
             let is_kept = needed.is_some_and(|hash| *hash == probe.hash) && !is_former(name, probe, index);
             if !is_kept {
                 self.begin(name, now);

@@ -26,7 +26,7 @@ pub struct ClusterCause<'a> {
 }
 
 /// Clusters with the same phase, reason and cause, while they are collected. Nothing of their texts is copied.
-struct Group<'a> {
+struct SameCause<'a> {
     urgency: Urgency,
     clusters: i64,
     texts: BTreeMap<&'a str, Text<'a>>,
@@ -38,7 +38,7 @@ struct Text<'a> {
     first: (usize, ClusterCause<'a>),
 }
 
-impl<'a> Group<'a> {
+impl<'a> SameCause<'a> {
     const fn new(urgency: Urgency) -> Self {
         Self {
             urgency,
@@ -71,15 +71,15 @@ pub fn groups<'a>(
     clusters: impl IntoIterator<Item = (Urgency, ClusterCause<'a>)>,
     names: Names<'_>,
 ) -> Vec<CauseGroup> {
-    let mut found: BTreeMap<(Phase, &str, &str), Group<'_>> = BTreeMap::new();
+    let mut found: BTreeMap<(Phase, &str, &str), SameCause<'_>> = BTreeMap::new();
     for (place, (urgency, cause)) in clusters.into_iter().enumerate() {
         let key = (cause.phase, cause.reason, subject(cause.reason, cause.message));
-        let group = found.entry(key).or_insert_with(|| Group::new(urgency));
+        let group = found.entry(key).or_insert_with(|| SameCause::new(urgency));
         group.add(place, cause);
     }
-    let mut groups: Vec<Group<'_>> = found.into_values().collect();
+    let mut groups: Vec<SameCause<'_>> = found.into_values().collect();
     groups.sort_by_key(|group| (group.urgency, Reverse(group.clusters)));
-    let told = |group: Group<'_>| {
+    let told = |group: SameCause<'_>| {
         let example = group.example()?;
         let names = Names {
             cluster: example.cluster,

@@ -13,12 +13,12 @@ const AGAIN_AFTER: TimeDelta = TimeDelta::minutes(1);
 /// What Events have asked for, by checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    checkpoints: BTreeMap<String, Request>,
+    checkpoints: BTreeMap<String, AskedFor>,
     due_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Request {
+struct AskedFor {
     /// The hash of the plan; `None` if the checkpoint has not waited since.
     plan: Option<String>,
     /// `None` if another leader has asked.
@@ -41,7 +41,7 @@ impl Asked {
             let waited = || {
                 let mut previous = previous.iter();
                 let before = previous.find(|before| before.name == checkpoint.name && before.is_waiting());
-                Request {
+                AskedFor {
                     plan: before.map(|before| before.plan_hash.clone()),
                     at: None,
                 }
@@ -49,9 +49,9 @@ impl Asked {
             let known = self.checkpoints.entry(checkpoint.name.clone());
             let known = known.or_insert_with(waited);
             match known.next(checkpoint, now) {
-                Next::Nothing => {}
-                Next::At(due) => self.due_at = self.due_at.into_iter().chain([due]).min(),
-                Next::Ask(text) => events.push((EventReason::ApprovalRequested, text)),
+                NextEvent::Nothing => {}
+                NextEvent::At(due) => self.due_at = self.due_at.into_iter().chain([due]).min(),
+                NextEvent::Ask(text) => events.push((EventReason::ApprovalRequested, text)),
             }
         }
         events
@@ -64,31 +64,31 @@ impl Asked {
     }
 }
 
-enum Next {
+enum NextEvent {
     Nothing,
     At(DateTime<Utc>),
     Ask(String),
 }
 
-impl Request {
-    fn next(&mut self, checkpoint: &CheckpointStatus, now: DateTime<Utc>) -> Next {
+impl AskedFor {
+    fn next(&mut self, checkpoint: &CheckpointStatus, now: DateTime<Utc>) -> NextEvent {
         let CheckpointStatus { name, plan_hash, .. } = checkpoint;
         if !checkpoint.is_waiting() {
             self.plan = None;
-            return Next::Nothing;
+            return NextEvent::Nothing;
         }
         if self.plan.as_ref() == Some(plan_hash) {
-            return Next::Nothing;
+            return NextEvent::Nothing;
         }
         // The clock may have been set back.
         self.at = self.at.map(|at| at.min(now));
         if let Some(due) = self.at.map(|at| at + AGAIN_AFTER).filter(|due| now < *due) {
-            return Next::At(due);
+            return NextEvent::At(due);
         }
         self.at = Some(now);
         let before = self.plan.replace(plan_hash.clone());
         let instead = before.map_or_else(String::new, |before| format!(" and no longer of {before}"));
-        Next::Ask(format!(
+        NextEvent::Ask(format!(
             "Checkpoint {name} waits for an approval of plan {plan_hash}{instead}"
         ))
     }

@@ -30,7 +30,10 @@ impl Preflights {
             let fails = probe.is_none() && self.failures.contains_key(name);
             let is_going = probe.is_some_and(|probe| probe.is_ending && !is_anothers);
             if (is_anothers || fails || is_going)
-                && self.questions.due(cluster, policy, &self.newer).is_some()
+                && self
+                    .questions
+                    .due(cluster, policy, self.newer.contains(&cluster.name))
+                    .is_some()
             {
                 self.waits_for_another |= is_anothers;
                 let since = self.barred.get(name).copied().unwrap_or(now);
@@ -56,7 +59,11 @@ impl Preflights {
             let probe = index.probe(&cluster.name).filter(|probe| {
                 *probe.owner == *asker.key && *probe.upgrade != *asker.uid && !probe.is_ending
             });
-            let is_asked = || self.questions.due(cluster, policy, &self.newer).is_some();
+            let is_asked = || {
+                self.questions
+                    .due(cluster, policy, self.newer.contains(&cluster.name))
+                    .is_some()
+            };
             if let Some(probe) = probe.filter(|_| is_asked() && self.may_write(&cluster.name, now)) {
                 self.begin(&cluster.name, now);
                 writes.push(ProbeWrite::Delete(

@@ -6,7 +6,6 @@ use chrono::TimeDelta;
 use clusterversion::preflight::{PlannedUpdate, UpdatesTo};
 use rollout::{Cluster, Policy, is_newer};
 
-use super::newer::Newer;
 use super::workers::is_waited_for;
 use super::{is_kept, is_to_be_asked};
 
@@ -65,24 +64,24 @@ impl Questions {
         }
     }
 
-    /// What a cluster must be asked now. `newer`: those that have told a newer version than the target.
-    pub(super) fn due(&self, cluster: &Cluster, policy: &Policy, newer: &Newer) -> Option<ProbeKind> {
+    /// What a cluster must be asked now. `is_newer`: it has told a newer version than the target.
+    pub(super) fn due(&self, cluster: &Cluster, policy: &Policy, is_newer: bool) -> Option<ProbeKind> {
         if self.workers.is_some() && is_waited_for(cluster, policy) {
             return Some(ProbeKind::Workers);
         }
         let question = self.preflight.as_ref()?;
         let may_be_asked =
-            is_to_be_asked(cluster, policy) && !question.would_move_back(cluster, policy, newer);
+            is_to_be_asked(cluster, policy) && !question.would_move_back(cluster, policy, is_newer);
         may_be_asked.then_some(ProbeKind::Preflight)
     }
 
     /// Hash of the probe that a cluster may have now.
-    pub(super) fn needed(&self, cluster: &Cluster, policy: &Policy, newer: &Newer) -> Option<&Arc<str>> {
+    pub(super) fn needed(&self, cluster: &Cluster, policy: &Policy, is_newer: bool) -> Option<&Arc<str>> {
         if is_waited_for(cluster, policy) {
             return self.workers.as_ref();
         }
         let question = self.preflight.as_ref()?;
-        let is_kept = is_kept(cluster, policy) && !question.would_move_back(cluster, policy, newer);
+        let is_kept = is_kept(cluster, policy) && !question.would_move_back(cluster, policy, is_newer);
         is_kept.then_some(&question.hash)
     }
 }
@@ -100,8 +99,8 @@ impl Question {
 
     /// True when the probe would set the channel of a cluster that is known to run a newer version than the target, by the hub or because it
     /// has told so, and is not started for that. Nobody would set the channel back.
-    fn would_move_back(&self, cluster: &Cluster, policy: &Policy, newer: &Newer) -> bool {
-        let is_newer = newer.contains(&cluster.name) || is_newer(&cluster.newest_version, &policy.target);
-        self.sets_channel() && !policy.allow_downgrade && is_newer
+    fn would_move_back(&self, cluster: &Cluster, policy: &Policy, has_told: bool) -> bool {
+        let is_known = has_told || is_newer(&cluster.newest_version, &policy.target);
+        self.sets_channel() && !policy.allow_downgrade && is_known
     }
 }

@@ -87,6 +87,12 @@ impl Upgrade {
             .then_some(lost)
     }
 
+    /// Whether a cluster has its slot when a start is sent: since an earlier spec, or nothing else has started since it may have lost it.
+    fn has_slot(&self, cluster: &str, sent: Duration, ends: [Option<Duration>; 2]) -> bool {
+        let mut ends = ends.into_iter().flatten();
+        self.had_slot_before(cluster, sent) || ends.any(|at| self.is_first_since(cluster, at))
+    }
+
     /// Whether the present spec lets fewer clusters be under way than one before, and the row of a cluster has said since before it came
     /// that the cluster is under way, until a start was sent. Its work may be missing: somebody has deleted it, or the hub has not
     /// taken it yet.
@@ -223,10 +229,7 @@ impl Facts {
         let cluster = &work.cluster;
         let may_end = goes_on || is_exempt || has_updated(upgrade, work, sent);
         let has_left = self.has_left(work, sent) && !may_end;
-        let mut ends = [withdrawn, lost].into_iter().flatten();
-        let has_slot = is_exempt
-            || upgrade.had_slot_before(cluster, sent)
-            || ends.any(|at| upgrade.is_first_since(cluster, at));
+        let has_slot = is_exempt || upgrade.has_slot(cluster, sent, [withdrawn, lost]);
         let goes_on = goes_on || withdrawn.is_some() || upgrade.was_under_way(cluster, sent);
         self.check(Rule::Selected, !has_left, || {
             format!("{cluster} started long after it had left the selection")
