@@ -104,14 +104,14 @@ async fn a_risk_that_applies_blocks_that_cluster_alone_before_its_start_and_is_a
     .await
 }
 
-/// The cluster is on Azure, and accepts no risks by name.
+/// The first cluster is on Azure, and of a release that accepts no risks by name.
 #[tokio::test]
 async fn a_risk_that_applies_is_accepted_by_name_and_the_request_has_the_digest_that_the_cluster_reports()
 -> Result<()> {
     let (from, target, channel) = ("4.15.10", "4.15.49", "stable-4.15");
-    part(1, &[at(from, channel)], async |turn| {
+    whole(&[at(from, channel), at(from, channel)], async |turn| {
         let (s, cluster) = (turn.scenario(), turn.cluster(1));
-        s.create(with(&[to(target, channel), limits(1, "20m"), require()]))
+        s.create(with(&[to(target, channel), limits(3, "20m"), require()]))
             .await?;
         s.up()
             .row_until(s.c(1), "the risk", |row| row.reason == "RiskNotAccepted")
@@ -120,7 +120,6 @@ async fn a_risk_that_applies_is_accepted_by_name_and_the_request_has_the_digest_
         let image = image_with_risks(&before, target);
         assert!(image.contains("@sha256:"), "{before}");
         s.edit(accepted_risk()).await?;
-        s.complete().await?;
         let version = cluster.version_until("upgraded", completed(target)).await?;
         let asked = &version["spec"]["desiredUpdate"];
         assert_eq!(
@@ -129,6 +128,7 @@ async fn a_risk_that_applies_is_accepted_by_name_and_the_request_has_the_digest_
         );
         assert!(asked["acceptRisks"].is_null(), "{asked}");
         assert_ne!(asked["force"], true, "{asked}");
+        s.complete().await?;
         assert_eq!(s.created(1, Platform), 1);
         Ok(())
     })
