@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
 use observe::index::{Index, WorkRequest};
-use rollout::{Attempt, DeleteReason, Operation, Step, StepStatus};
+use rollout::{Attempt, DeleteReason, Operation, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
@@ -145,13 +145,8 @@ fn request(
     now: DateTime<Utc>,
 ) -> WorkRequest {
     let policy = &wanted.policy;
-    let hash = policy.steps[Step::Platform.index()].as_ref();
     let work = index.work_of(cluster, Step::Platform);
-    let asked = work.filter(|view| {
-        let is_accepted = matches!(view.work.status, StepStatus::Running | StepStatus::Succeeded);
-        let goes_on = is_accepted || view.work.attempt == *attempt;
-        view.upgrade == entry.uid && Some(&view.work.hash) == hash && goes_on
-    });
+    let asked = work.filter(|view| view.upgrade == entry.uid && view.work.asks_for(policy, Some(attempt)));
     match asked {
         Some(view) => view.request.clone(),
         None => entry.preflights.request(cluster, policy.clock_trusted, now),

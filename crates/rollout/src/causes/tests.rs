@@ -38,25 +38,27 @@ fn what_the_preflight_has_found_is_told_once_for_each_gate_or_risk() {
     );
 }
 
+/// A cluster that asks for an acknowledgment.
+fn asking<'a>(cluster: &'a str, message: &'a str) -> (Urgency, ClusterCause<'a>) {
+    let cause = ClusterCause {
+        cluster,
+        phase: Phase::Blocked,
+        reason: "AdminAckRequired",
+        message,
+    };
+    (Urgency::Blocked, cause)
+}
+
 #[test]
 fn a_gate_that_many_clusters_ask_for_is_one_cause_whatever_else_each_of_them_says() {
-    let cause = |cluster, message| {
-        let cause = ClusterCause {
-            cluster,
-            phase: Phase::Blocked,
-            reason: "AdminAckRequired",
-            message,
-        };
-        (Urgency::Blocked, cause)
-    };
     let clusters = [
-        cause("a", "ack-4.19-x-in-4.20: Scan first."),
-        cause(
+        asking("a", "ack-4.19-x-in-4.20: Scan first."),
+        asking(
             "b",
             "ack-4.19-x-in-4.20: Scan first.; Failing=True: etcd is degraded",
         ),
-        cause("c", "ack-4.19-x-in-4.20: Another text"),
-        cause("d", "ack-4.19-y-in-4.20: Scan first."),
+        asking("c", "ack-4.19-x-in-4.20: Another text"),
+        asking("d", "ack-4.19-y-in-4.20: Scan first."),
     ];
     let names = Names {
         namespace: "ns",
@@ -116,15 +118,8 @@ fn the_most_urgent_group_comes_first_then_the_largest_and_each_has_its_first_clu
 /// The message and the example of the only group of clusters that say this, by their names.
 fn worded(texts: &[&str]) -> (String, String) {
     let names: Vec<String> = (0..texts.len()).map(|number| format!("c{number:05}")).collect();
-    let clusters = names.iter().zip(texts).map(|(cluster, message)| {
-        let cause = ClusterCause {
-            cluster,
-            phase: Phase::Blocked,
-            reason: "AdminAckRequired",
-            message,
-        };
-        (Urgency::Blocked, cause)
-    });
+    let clusters = names.iter().zip(texts);
+    let clusters = clusters.map(|(cluster, message)| asking(cluster, message));
     let mut groups = groups(clusters, Names::default());
     assert_eq!(groups.len(), 1);
     let group = groups.remove(0);

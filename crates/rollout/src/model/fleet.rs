@@ -150,14 +150,9 @@ impl Cluster {
     /// update. Nobody needs to know then what it would say to it. What it said before a retry counts no more.
     #[must_use]
     pub fn is_asked_for(&self, policy: &Policy) -> bool {
-        let wanted = policy.steps[Step::Platform.index()].as_ref();
-        let record = self.record.as_deref();
-        let goes_on = |work: &Work| {
-            let is_accepted = matches!(work.status, StepStatus::Running | StepStatus::Succeeded);
-            is_accepted || record.is_none_or(|record| record.attempt == work.attempt)
-        };
+        let attempt = self.record.as_deref().map(|record| &record.attempt);
         let work = self.step_work(Step::Platform).ours();
-        work.is_some_and(|work| wanted == Some(&work.hash) && goes_on(work))
+        work.is_some_and(|work| work.asks_for(policy, attempt))
     }
 
     /// The work of a step, as far as is known.
@@ -467,6 +462,22 @@ pub struct Work {
     pub cause: Option<(Reason, Arc<str>)>,
     /// The failure that the cluster reports (Failing=True), if any. It matters in the soak.
     pub unhealthy: Option<Arc<str>>,
+}
+
+impl Work {
+    /// True when the cluster has begun the update that this platform work requests.
+    #[must_use]
+    pub const fn is_accepted(&self) -> bool {
+        matches!(self.status, StepStatus::Running | StepStatus::Succeeded)
+    }
+
+    /// True when this platform work asks for the update that the policy requires, in this attempt if there is one, or the cluster has begun
+    /// that update.
+    #[must_use]
+    pub fn asks_for(&self, policy: &Policy, attempt: Option<&Attempt>) -> bool {
+        let is_wanted = policy.steps[Step::Platform.index()].as_ref() == Some(&self.hash);
+        is_wanted && (self.is_accepted() || attempt.is_none_or(|attempt| *attempt == self.attempt))
+    }
 }
 
 /// The progress of a step according to its feedback, measured by what the work itself requests. That may be an older

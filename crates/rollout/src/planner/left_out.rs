@@ -6,11 +6,11 @@ use crate::model::{
 };
 use crate::planner::attempts::{is_frozen, is_under_way};
 use crate::planner::cluster::ClusterEvaluator;
-use crate::planner::withdrawal::{is_accepted, withdrawn};
+use crate::planner::withdrawal::withdrawn;
 
 /// True when the pre-action of an aborted cluster is to be removed and its row does not say so yet. Whoever leads next must find there
 /// why it is gone: in the same attempt it would be created again.
-pub(crate) fn tells_no_removal(written: Option<&Record>, record: &Record) -> bool {
+pub(crate) fn lacks_reason_of_removal(written: Option<&Record>, record: &Record) -> bool {
     let tells = |record: &Record| record.phase == Phase::PreAction && record.reason == Reason::Aborting;
     tells(record) && !written.is_some_and(|written| tells(written) && written.is_same_run(record))
 }
@@ -129,7 +129,7 @@ impl ClusterEvaluator<'_> {
         let work = cluster.step_work(Step::Platform).ours();
         let is_open = |work: &Work| {
             let is_there = !(work.vanished || work.terminating);
-            is_there && !is_accepted(work) && work.withdrawal == Withdrawal::None
+            is_there && !work.is_accepted() && work.withdrawal == Withdrawal::None
         };
         self.out.withdraws = is_over && is_skipped && !cluster.is_in_doubt() && work.is_some_and(is_open);
     }
@@ -140,7 +140,7 @@ impl ClusterEvaluator<'_> {
         let Some(work) = self.cluster.step_work(Step::Platform).ours() else {
             return false;
         };
-        if is_accepted(work) {
+        if work.is_accepted() {
             return false;
         }
         let is_confirmed = work.withdrawal == Withdrawal::Confirmed;
@@ -191,7 +191,7 @@ impl ClusterEvaluator<'_> {
                 }
                 self.wake_at_deadline();
                 self.wait(Reason::Aborting, "The pre-action is being removed");
-                let is_untold = tells_no_removal(cluster.written.as_deref(), &self.out.record);
+                let is_untold = lacks_reason_of_removal(cluster.written.as_deref(), &self.out.record);
                 if !(work.terminating || is_untold) {
                     self.out.cleanups.push((Step::PreAction, DeleteReason::Aborted));
                 }

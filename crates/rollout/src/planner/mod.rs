@@ -30,7 +30,7 @@ use crate::model::{
 };
 use crate::planner::attempts::is_announced;
 use crate::planner::cluster::{Evaluation, NextStep, evaluate};
-use crate::planner::left_out::tells_no_removal;
+use crate::planner::left_out::lacks_reason_of_removal;
 use crate::planner::slots::{Slots, is_repeat};
 use crate::planner::takeover::{has_superseded, superseded};
 use crate::planner::windows::Openings;
@@ -335,7 +335,7 @@ fn conclude(cluster: &Cluster, mut state: Evaluation, starting: bool) -> Cluster
         state.explain(Reason::None, "");
     }
     keep_failure(cluster, &mut state, starting);
-    let is_awaited = tells_no_removal(cluster.written.as_deref(), &state.record);
+    let is_awaited = lacks_reason_of_removal(cluster.written.as_deref(), &state.record);
     let urgent = state.releasing || is_awaited || !is_announced(cluster, &state.record);
     let record = match &cluster.record {
         Some(before) if Arc::ptr_eq(before, &state.record) || *before == state.record => Arc::clone(before),

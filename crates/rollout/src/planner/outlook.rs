@@ -155,8 +155,10 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
     if phase != Phase::Blocked && (is_writing || cluster.awaits_start() || state.starting) {
         return true;
     }
-    let has_begun = has_begun(cluster, &state.record);
-    let gated = || slots.gate(policy, cluster.canary, has_begun).is_some();
+    let gated = || {
+        let gate = slots.gate(policy, cluster.canary, has_begun(cluster, &state.record));
+        gate.is_some()
+    };
     match phase {
         Phase::PreAction
         | Phase::Initialized

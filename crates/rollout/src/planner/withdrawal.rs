@@ -1,18 +1,13 @@
 //! How far what an aborted cluster was asked for is taken back (`docs/design/rules.md#aborted-clusters`).
 
-use crate::model::{Cluster, Phase, Reason, Record, Step, StepStatus, Withdrawal, Work};
+use crate::model::{Cluster, Phase, Reason, Record, Step, Withdrawal, Work};
 use crate::planner::evidence::work_with_evidence;
-
-/// True when the cluster has begun the update that a platform work requests.
-pub(crate) fn is_accepted(work: &Work) -> bool {
-    matches!(work.status, StepStatus::Running | StepStatus::Succeeded)
-}
 
 /// The platform work of a cluster in flight that was withdrawn before the cluster accepted it.
 pub(crate) fn withdrawn<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work> {
     let work = work_with_evidence(cluster, record, Step::Platform);
     work.filter(|work| {
-        record.phase == Phase::Initialized && work.withdrawal != Withdrawal::None && !is_accepted(work)
+        record.phase == Phase::Initialized && work.withdrawal != Withdrawal::None && !work.is_accepted()
     })
 }
 
