@@ -17,6 +17,8 @@ pub const ANNOTATION_OWNER: &str = "cluster.open-cluster-management.io/managedcl
 pub const ANNOTATION_REVISION: &str = "cluster.open-cluster-management.io/upgrade-revision";
 /// Annotation on a ManifestWork: the retry token of the attempt, absent for the first one.
 pub const ANNOTATION_ATTEMPT: &str = "cluster.open-cluster-management.io/upgrade-retry";
+/// Annotation on a ManifestWork: UID of the ManagedCluster for which it was sent. A cluster that is registered anew has another one.
+pub const ANNOTATION_CLUSTER_UID: &str = "cluster.open-cluster-management.io/upgrade-cluster-uid";
 /// Annotation on a ManifestWork: start of the step's clock (RFC 3339, milliseconds).
 pub const ANNOTATION_STARTED_AT: &str = "cluster.open-cluster-management.io/upgrade-started-at";
 /// Annotation on a ManifestWork: start of the soak (RFC 3339, milliseconds).

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{
-    Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, Stage, StepWork, is_newer,
+    Attempt, Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, Stage, StepWork, Work,
+    is_newer,
 };
 
 use crate::eligibility::eligibility;
@@ -196,10 +197,30 @@ impl<R: ClusterRow> KnownCluster<'_, R> {
             && !self.row.is_some_and(|row| is_of_work(row.record()))
     }
 
-    /// True when a work is older than the registration of its cluster, or goes with its namespace.
+    /// True when a work is older than the registration of its cluster, was sent before that for a step after the update, or goes with
+    /// its namespace.
     fn is_from_before(&self, view: &WorkView) -> bool {
         let registered = self.managed.and_then(|cluster| cluster.created);
-        view.is_older_than(registered) || view.is_left_over
+        view.is_older_than(registered) || view.is_left_over || self.was_sent_before(view)
+    }
+
+    /// True when a work of a step after the update was sent for an earlier registration of the cluster.
+    fn was_sent_before(&self, view: &WorkView) -> bool {
+        self.managed
+            .is_some_and(|cluster| view.is_of_another(&cluster.uid))
+    }
+
+    /// The work, if it was sent for an earlier registration and its step is not the one that the row tells of: of no attempt, because it
+    /// proves nothing of this one.
+    fn leftover(&self, view: &WorkView) -> Option<Arc<Work>> {
+        let stage = self.row.and_then(|row| row.record().stage(view.step.into()));
+        let is_told = stage.is_some_and(|stage| stage.started == view.work.started);
+        (!is_told && self.was_sent_before(view)).then(|| {
+            Arc::new(Work {
+                attempt: Attempt::default(),
+                ..Work::clone(&view.work)
+            })
+        })
     }
 
     /// True when the row tells only of an earlier registration of the cluster: everything in it is from before, and a work that was
@@ -389,6 +410,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             return StepWork::Unconfirmed;
         }
         match &view.unreadable {
+            None if let Some(leftover) = known.leftover(view) => StepWork::Ours(leftover),
             None => StepWork::Ours(view.confirmed_by(known.row.map(|row| &**row.record()))),
             Some(_) if view.work.vanished => StepWork::Absent,
             Some(what) => StepWork::Unreadable {

@@ -85,11 +85,12 @@ fn is_true(value: &Value, condition: &str) -> bool {
     })
 }
 
-/// Whether a status says of each cluster that it lists that it waits for its window.
-fn waits_for_window(value: &Value) -> bool {
+/// The clusters of which a status says that they wait for their windows.
+fn waiting_for_window(value: &Value) -> impl Iterator<Item = &str> {
     let waiting = value.at("/status/waitingClusters").and_then(Value::as_array);
-    let waits = |one: &Value| one.get("reason").and_then(Value::as_str) == Some("WaitingForWindow");
-    waiting.is_some_and(|waiting| !waiting.is_empty() && waiting.iter().all(waits))
+    let waits = |one: &&Value| one.get("reason").and_then(Value::as_str) == Some("WaitingForWindow");
+    let waiting = waiting.into_iter().flatten().filter(waits);
+    waiting.filter_map(|one| one.get("name")?.as_str())
 }
 
 struct Run {
@@ -374,8 +375,11 @@ impl Run {
         let value = object.value();
         let tells = TELLING.iter().any(|condition| is_true(&value, condition));
         // What another upgrade has under way ends, or fails by time: no human is needed yet. Nor is one where the status says that a
-        // window is waited for.
-        let is_right = tells || self.oracle.waits_for_another(&object.uid) || waits_for_window(&value);
+        // cluster waits for its window, and nothing else keeps it from starting.
+        let mut waiting = waiting_for_window(&value);
+        let is_right = tells
+            || self.oracle.waits_for_another(&object.uid)
+            || waiting.any(|cluster| self.oracle.starts_by_itself(&object.uid, cluster));
         self.oracle.check(Rule::Told, is_right, || {
             format!(
                 "nothing of {name} has moved for {STILL:?}, and no condition says so: {}",

@@ -36,11 +36,12 @@ pub struct ApprovalCheckpoint {
 pub struct CheckpointStatus {
     /// Name of the checkpoint.
     pub name: String,
-    /// Ahead: it is not reached, or nothing is left to start behind it and nobody had approved. Waiting: no further cluster starts before
-    /// somebody approves. Approved: it is reached and approved. A newer release may write other words.
+    /// Ahead: it is not reached, or nobody had approved and either nothing is left to start behind it or the spec is invalid. Waiting: no
+    /// further cluster starts before somebody approves. Approved: it is reached and approved. A newer release may write other words.
     #[schemars(schema_with = "schema::word")]
     pub state: String,
-    /// The present plan, as an approval names it. Once nothing is left to start, that of who approved last.
+    /// The present plan, as an approval names it. Once nothing is left to start, that of who approved last. Empty while the
+    /// spec is invalid and nobody had approved.
     pub plan_hash: String,
     /// Since when it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]

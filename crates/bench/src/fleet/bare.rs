@@ -40,6 +40,7 @@ impl Works {
             let id = fleet::cluster_id(name);
             let facts = ClusterFacts {
                 name,
+                uid: "",
                 cluster_id: Some(&id),
                 request: &WorkRequest::AsPlanned,
             };

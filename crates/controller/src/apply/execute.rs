@@ -19,8 +19,8 @@ use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Error};
+use resolve::works::Stamp;
 use resolve::works::probe::ProbeTemplate;
-use resolve::works::{ClusterFacts, Stamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -261,11 +261,7 @@ fn stamp<'a>(job: &'a WriteJob, params: &'a WorkParams) -> Stamp<'a> {
 }
 
 fn render(job: &WriteJob, params: &WorkParams, cluster: &str, step: Step) -> Option<Vec<u8>> {
-    let facts = ClusterFacts {
-        name: cluster,
-        cluster_id: params.cluster_id.as_deref(),
-        request: &params.request,
-    };
+    let facts = params.facts(cluster);
     params.spec.templates.body(step, &facts, &stamp(job, params))
 }
 
@@ -278,15 +274,10 @@ fn render_update(
     cluster: &str,
     (uid, version): (&str, u64),
 ) -> Option<Vec<u8>> {
-    let facts = ClusterFacts {
-        name: cluster,
-        cluster_id: params.cluster_id.as_deref(),
-        request: &params.request,
-    };
     let body = params
         .spec
         .templates
-        .platform_apply(&facts, &stamp(job, params))?;
+        .platform_apply(&params.facts(cluster), &stamp(job, params))?;
     let mut work: serde_json::Value = serde_json::from_slice(&body).ok()?;
     work["metadata"]["uid"] = json!(uid);
     work["metadata"]["resourceVersion"] = json!(version.to_string());

@@ -24,6 +24,7 @@ use observe::index::{Uid, WorkRequest};
 use observe::preflight::ProbeKind;
 pub use queue::{Priority, WriteQueue};
 use resolve::spec::ResolvedSpec;
+use resolve::works::ClusterFacts;
 
 use crate::report::shard::{ShardWrite, StoredReport};
 
@@ -46,6 +47,8 @@ pub struct WorkParams {
     pub violations: Option<Arc<Vec<SpecViolation>>>,
     /// `namespace/name` of the upgrade.
     pub owner: Arc<str>,
+    /// UID of the ManagedCluster.
+    pub cluster_uid: Arc<str>,
     /// Cluster ID, if it is known.
     pub cluster_id: Option<Arc<str>>,
     /// How the cluster is asked for the version.
@@ -54,6 +57,17 @@ pub struct WorkParams {
     pub attempt: Attempt,
     /// Start of the step's clock.
     pub started: DateTime<Utc>,
+}
+
+impl WorkParams {
+    fn facts<'a>(&'a self, cluster: &'a str) -> ClusterFacts<'a> {
+        ClusterFacts {
+            name: cluster,
+            uid: &self.cluster_uid,
+            cluster_id: self.cluster_id.as_deref(),
+            request: &self.request,
+        }
+    }
 }
 
 /// A write on the hub.

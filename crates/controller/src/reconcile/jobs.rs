@@ -81,15 +81,14 @@ fn write_of(
     let cluster = Arc::clone(operation.cluster());
     let step = operation.step();
     let uid = || index.work_of(&cluster, step).map(|view| Arc::clone(&view.uid));
+    let managed = || index.clusters.get(&cluster);
     let params = |attempt: &Attempt, started: DateTime<Utc>| {
         Some(WorkParams {
             spec: Arc::clone(wanted.spec.as_ref()?),
             violations: wanted.violations.clone(),
             owner: Arc::clone(&entry.key),
-            cluster_id: index
-                .clusters
-                .get(&cluster)
-                .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
+            cluster_uid: managed().map_or_else(Arc::default, |view| Arc::clone(&view.uid)),
+            cluster_id: managed().and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
             request: request(entry, index, (&cluster, attempt), wanted, now),
             attempt: attempt.clone(),
             started,

@@ -54,6 +54,28 @@ pub(super) fn of_plan(
     .collect()
 }
 
+/// What is said of checkpoints while the spec is invalid. Nobody is asked, and no plan is told: it would be that of the last valid spec,
+/// which an approver does not find in the upgrade. Who approved stays.
+pub(super) fn of_invalid(checkpoints: &[CheckpointStatus]) -> Vec<CheckpointStatus> {
+    let told = |checkpoint: &CheckpointStatus| {
+        if checkpoint.state == CheckpointStatus::APPROVED {
+            return checkpoint.clone();
+        }
+        CheckpointStatus {
+            name: checkpoint.name.clone(),
+            state: CheckpointStatus::AHEAD.to_owned(),
+            plan_hash: String::new(),
+            waiting_since: None,
+            changed: String::new(),
+            approver: String::new(),
+            approved_at: None,
+            expires: None,
+            message: String::new(),
+        }
+    };
+    checkpoints.iter().map(told).collect()
+}
+
 /// What is kept of a checkpoint that was approved: who approved, although the approval may have expired since, or be deleted. If nothing
 /// is left to start, it is also kept when the plan has changed since, with the hash that was approved.
 fn passed(

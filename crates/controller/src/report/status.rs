@@ -43,11 +43,15 @@ pub fn draft(
         Situation::InvalidSpec {
             violations,
             plan: Some(plan),
-        } => ManagedClustersUpgradeStatus {
-            state: Some(UpgradeState::Invalid),
-            conditions: conditions::of_followed(input, plan, violations, previous),
-            ..of_plan(input, plan, previous)
-        },
+        } => {
+            let followed = of_plan(input, plan, previous);
+            ManagedClustersUpgradeStatus {
+                state: Some(UpgradeState::Invalid),
+                approvals: approvals::of_invalid(&followed.approvals),
+                conditions: conditions::of_followed(input, plan, violations, previous),
+                ..followed
+            }
+        }
         // The counters stay unchanged.
         Situation::InvalidSpec {
             violations,
@@ -55,6 +59,7 @@ pub fn draft(
         } => ManagedClustersUpgradeStatus {
             observed_generation: Some(input.generation),
             state: Some(UpgradeState::Invalid),
+            approvals: approvals::of_invalid(&previous.latest.approvals),
             conditions: conditions::of_violations(input, violations, previous),
             ..previous.latest.clone()
         },

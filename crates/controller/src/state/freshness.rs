@@ -2,7 +2,8 @@
 //!
 //! A view is *wanted* when a term begins, and again when a watch breaks: then every kind must be listed
 //! again, by a list that started after that moment. The view is *open*, so that plans may be made and
-//! executed, as soon as every kind has such a list and a watch that continues from it. It closes when a watch
+//! executed, as soon as every kind has such a list and a watch that continues from it. If a watch breaks before
+//! that, lists that were requested earlier do not count: another view is wanted instead. It closes when a watch
 //! breaks or the term ends.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,6 +56,8 @@ struct KindState {
     of: WatchKind,
     /// View for which the kind was listed and is being watched. `None` while it is not watched.
     fresh: Option<u64>,
+    /// A watch has broken in an outage since the kind was listed, or since its list was requested.
+    doubtful: bool,
     /// Highest resource version that was delivered, or was known when a list was requested.
     highest: u64,
 }
@@ -66,6 +69,7 @@ impl Freshness {
         let kind = |kind: &WatchKind| KindState {
             of: *kind,
             fresh: None,
+            doubtful: false,
             highest: 0,
         };
         Freshness {
@@ -131,6 +135,14 @@ impl Freshness {
         self.wanted.replace(inner.generation);
     }
 
+    /// Records that a list of a kind is requested. What has broken before that does not concern it.
+    pub fn requested(&self, kind: WatchKind) {
+        let mut inner = self.inner();
+        if let Some(found) = inner.of(kind) {
+            found.doubtful = false;
+        }
+    }
+
     /// Records that a kind is listed and watched for the view with this number.
     pub fn refreshed(&self, kind: WatchKind, generation: u64) {
         let mut inner = self.inner();
@@ -155,14 +167,25 @@ impl Freshness {
         }
     }
 
-    /// Records that the watch of a kind has ended, so the kind must be listed again. If an `outage` closed
-    /// the view, the other watches may be broken without knowing it, so all are restarted. A kind that nobody waits for closes nothing.
+    /// Records that the watch of a kind has ended, or could not start, so the kind must be listed again. After an `outage` the other
+    /// watches may be broken without knowing it. So all are restarted: at once if that closed the view, otherwise instead of opening
+    /// it, so that a watch that breaks again and again neither interrupts the lists of the other kinds nor has them requested without
+    /// a pause. A kind that nobody waits for closes nothing.
     pub fn lost(&self, kind: WatchKind, outage: bool) {
         let mut inner = self.inner();
+        let generation = inner.generation;
         let Some(found) = inner.of(kind) else { return };
-        found.fresh = None;
-        if std::mem::take(&mut inner.open) && outage {
+        let was_watched = found.fresh.take() == Some(generation);
+        let was_open = std::mem::take(&mut inner.open);
+        if !outage {
+            return;
+        }
+        if was_open {
             self.want(&mut inner);
+        } else if was_watched {
+            for known in &mut inner.kinds {
+                known.doubtful = true;
+            }
         }
     }
 
@@ -178,12 +201,17 @@ impl Freshness {
         self.inner().is_complete()
     }
 
-    /// Opens the view if every kind is current and this replica leads. Returns true while it is open.
+    /// Opens the view if every kind is current and this replica leads, or wants another one if a watch has broken since a list of
+    /// this one was requested. Returns true while it is open.
     pub fn open(&self) -> bool {
         let mut inner = self.inner();
         if inner.leading && inner.is_complete() {
-            inner.open = true;
-            inner.own = true;
+            if inner.kinds.iter().any(|kind| kind.doubtful) {
+                self.want(&mut inner);
+            } else {
+                inner.open = true;
+                inner.own = true;
+            }
         }
         inner.open
     }

@@ -230,6 +230,7 @@ where
         self.context.update_if_current(generation, |state| {
             // The list is not older than what is known before it is requested.
             self.context.freshness.saw(K::KIND, generation, K::newest(state));
+            self.context.freshness.requested(K::KIND);
             K::begin_list(state);
         });
         loop {

@@ -8,6 +8,8 @@ use crate::index::Change;
 use crate::testing::{claimed, finished, index, reporting, work};
 use crate::writes::{BlockerKind, Forbidden, LastReading, RunningWrites, Unsettled};
 
+mod registered_anew;
+
 fn observed(entry: &TestUpgrade, index: &mut Index) -> Fleet {
     entry.observe(&[], index, at(0)).fleet
 }
@@ -407,92 +409,6 @@ const ALL_ANNOTATIONS: [&str; 4] = [
     api::names::ANNOTATION_STEP_HASH,
     api::names::ANNOTATION_TARGET_VERSION,
 ];
-
-#[test]
-fn a_work_older_than_its_cluster_is_of_an_earlier_life_unless_a_record_tells_of_its_attempt() {
-    let mut index = index(&[]);
-    let mut registered = crate::testing::cluster("a");
-    registered.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
-    index.cluster(&Change::Applied(registered.clone()));
-    let mut entry = upgrade("mine", &["a"], &index);
-    let step = |entry: &TestUpgrade, index: &mut Index| {
-        let fleet = observed(entry, index);
-        one(&fleet, "a").step_work(Step::Platform).clone()
-    };
-    let mut seen = work("a", Step::Platform, "mine", 5);
-    seen.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
-    index.work(&Change::Applied(seen.clone()), at(0));
-    assert!(step(&entry, &mut index).ours().is_some(), "of this registration");
-    seen.metadata.creation_timestamp = created("2026-05-28T10:59:59Z");
-    index.work(&Change::Applied(seen), at(0));
-    for is_unconfirmed in [false, true] {
-        if is_unconfirmed {
-            index.cluster(&Change::Deleted(registered.clone()));
-            index.cluster(&Change::Applied(registered.clone()));
-        }
-        entry.rows.clear();
-        assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
-        entry.note("a", record(Phase::Pending).retry("~"));
-        assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
-        entry.write();
-        let told = step(&entry, &mut index);
-        assert_eq!(told.ours().is_none(), is_unconfirmed, "a leftover by the row");
-        assert_eq!(matches!(told, StepWork::Former(_)), is_unconfirmed);
-        entry.note("a", record(Phase::Partial));
-        let same = step(&entry, &mut index);
-        assert_eq!(same == StepWork::Unconfirmed, is_unconfirmed, "{same:?}");
-        assert_eq!(same.ours().is_none(), is_unconfirmed);
-    }
-}
-
-#[test]
-fn the_end_of_a_work_that_is_older_than_its_cluster_proves_nothing_although_a_record_tells_of_its_attempt() {
-    let vanished = |registered: &str| {
-        let mut index = index(&[]);
-        let mut cluster = crate::testing::cluster("a");
-        cluster.metadata.creation_timestamp = created(registered);
-        index.cluster(&Change::Applied(cluster));
-        let mut entry = upgrade("mine", &["a"], &index);
-        let mut seen = finished("a", "mine", 5);
-        seen.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
-        index.work(&Change::Applied(seen.clone()), at(0));
-        index.answered_work(&seen, at(0));
-        seen.metadata.resource_version = Some("6".to_owned());
-        index.work(&Change::Deleted(seen), at(1));
-        entry.note("a", record(Phase::PreAction));
-        let fleet = observed(&entry, &mut index);
-        one(&fleet, "a").step_work(Step::Operators).clone()
-    };
-    let of_this_life = vanished("2026-05-28T10:00:00Z");
-    assert!(matches!(of_this_life, StepWork::Ours(_)), "{of_this_life:?}");
-    assert_eq!(vanished("2026-05-28T12:00:00Z"), StepWork::Absent);
-}
-
-#[test]
-fn a_work_that_was_there_when_its_namespace_was_being_deleted_is_of_an_earlier_life_unless_a_record_tells_of_its_attempt()
- {
-    let mut index = index(&["a"]);
-    let mut entry = upgrade("mine", &["a"], &index);
-    let seen = work("a", Step::Platform, "mine", 5);
-    index.work(&Change::Applied(seen.clone()), at(0));
-    index.lose_namespace("a");
-    // It was read again since.
-    index.answered_work(&seen, at(1));
-    let step = |entry: &TestUpgrade, index: &mut Index| {
-        let fleet = observed(entry, index);
-        one(&fleet, "a").step_work(Step::Platform).clone()
-    };
-    assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
-    entry.note("a", record(Phase::Partial));
-    assert!(step(&entry, &mut index).ours().is_some());
-    entry.rows.clear();
-    index.work(&Change::Deleted(seen), at(2));
-    assert_eq!(
-        step(&entry, &mut index),
-        StepWork::Absent,
-        "its end proves nothing"
-    );
-}
 
 #[test]
 fn the_work_of_a_step_that_was_created_again_has_the_start_of_the_record_and_no_other_early_one() {

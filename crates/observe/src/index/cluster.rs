@@ -37,6 +37,8 @@ pub type Clusters = BTreeMap<Arc<str>, Arc<ClusterView>>;
 pub struct ClusterView {
     /// Name.
     pub name: Arc<str>,
+    /// UID of the object. A cluster that is registered anew has another one.
+    pub uid: Arc<str>,
     /// Labels, sorted by key.
     pub labels: Box<[(Arc<str>, Arc<str>)]>,
     /// Annotations that may tell a time zone, sorted by key.
@@ -146,6 +148,7 @@ impl ClusterView {
         );
         Some(ClusterView {
             name: pool.share(name),
+            uid: Arc::from(cluster.metadata.uid.as_deref().unwrap_or_default()),
             zone_annotations: zones(annotations, pool),
             zone_claims: zones(claims, pool),
             created: cluster.metadata.creation_timestamp.as_ref().and_then(to_chrono),

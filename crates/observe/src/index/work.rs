@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use api::names::{
-    ANNOTATION_ACCEPTED_RISKS, ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_RELEASE_IMAGE,
-    ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH,
-    ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, ANNOTATION_WITHDRAWN, LABEL_MCU_UID, Step,
+    ANNOTATION_ACCEPTED_RISKS, ANNOTATION_ATTEMPT, ANNOTATION_CLUSTER_UID, ANNOTATION_OWNER,
+    ANNOTATION_RELEASE_IMAGE, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
+    ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, ANNOTATION_WITHDRAWN,
+    LABEL_MCU_UID, Step,
 };
 use api::text::visible;
 use api::time::{parse_rfc3339, to_chrono};
@@ -38,6 +39,8 @@ pub struct WorkView {
     pub owner: Arc<str>,
     /// The step it performs.
     pub step: Step,
+    /// UID of the ManagedCluster for which it was sent. Empty if it does not say so.
+    pub cluster_uid: Arc<str>,
     /// The start that its annotation names, if that is too long before its creation to count by itself.
     pub early_start: Option<DateTime<Utc>>,
     /// What is wrong with the annotations, if they are not what the controller writes. In this case the
@@ -71,6 +74,8 @@ pub fn step_of(namespace: &str, name: &str) -> Option<Step> {
 /// Longest revision and step hash, in bytes. Both are 16 hex digits today, but a newer release may write
 /// longer ones.
 const MAX_HASH_BYTES: usize = 64;
+/// Longest UID of a ManagedCluster, in bytes. API servers write 36.
+const MAX_UID_BYTES: usize = 64;
 /// Longest target version and image, in bytes.
 const MAX_VERSION_BYTES: usize = 128;
 const MAX_IMAGE_BYTES: usize = 1024;
@@ -87,6 +92,10 @@ fn unreadable_annotation<'a>(note: &impl Fn(&str) -> &'a str) -> Option<Arc<str>
     let checks = [
         (ANNOTATION_REVISION, is_hash(revision) && !revision.is_empty()),
         (ANNOTATION_STEP_HASH, is_hash(note(ANNOTATION_STEP_HASH))),
+        (
+            ANNOTATION_CLUSTER_UID,
+            is_short(note(ANNOTATION_CLUSTER_UID), MAX_UID_BYTES),
+        ),
         (
             ANNOTATION_ATTEMPT,
             note(ANNOTATION_ATTEMPT).len() <= MAX_RETRY_BYTES,
@@ -129,11 +138,8 @@ impl WorkView {
         // The name decides, because an edited step label must not hide the work.
         let step = step_of(meta.namespace.as_deref()?, meta.name.as_deref()?)?;
         let note = |key: &str| {
-            meta.annotations
-                .as_ref()
-                .and_then(|notes| notes.get(key))
-                .map(String::as_str)
-                .unwrap_or_default()
+            let found = meta.annotations.as_ref().and_then(|notes| notes.get(key));
+            found.map(String::as_str).unwrap_or_default()
         };
         let unreadable = unreadable_annotation(&note);
         let attempt = |key: &str| if unreadable.is_some() { "" } else { note(key) };
@@ -191,6 +197,7 @@ impl WorkView {
             upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
             owner: pool.share(note(ANNOTATION_OWNER)),
             step,
+            cluster_uid: pool.share(attempt(ANNOTATION_CLUSTER_UID)),
             early_start,
             unreadable,
             work,
@@ -234,6 +241,15 @@ impl WorkView {
         self.created
             .zip(registered)
             .is_some_and(|(created, registered)| created < registered)
+    }
+
+    /// True when it belongs to a step after the update and was sent for another registration of its cluster than this one. It tells
+    /// nothing of the update that the step follows.
+    #[must_use]
+    pub fn is_of_another(&self, registration: &str) -> bool {
+        let is_known = !self.cluster_uid.is_empty() && !registration.is_empty();
+        let follows = matches!(self.step, Step::Operators | Step::PostAction);
+        follows && is_known && *self.cluster_uid != *registration
     }
 
     /// True when its disappearance proves no success: we wanted it deleted, or it may be of an earlier registration of the cluster.
@@ -281,6 +297,7 @@ impl WorkView {
             || self.uid != other.uid
             || self.upgrade != other.upgrade
             || self.owner != other.owner
+            || self.cluster_uid != other.cluster_uid
             || self.request != other.request
             || self.cluster_version != other.cluster_version
             || self.unconfirmed != other.unconfirmed

@@ -64,6 +64,8 @@ impl Default for WorkFlags {
 pub struct ClusterFacts<'a> {
     /// Name of the ManagedCluster, which is also its namespace.
     pub name: &'a str,
+    /// UID of the ManagedCluster. Empty if it is unknown, which omits the annotation.
+    pub uid: &'a str,
     /// OpenShift cluster ID. `None` omits the field, and the cluster keeps its own.
     pub cluster_id: Option<&'a str>,
     /// How the cluster is asked for the version.
@@ -225,6 +227,9 @@ impl Template {
             names::ANNOTATION_STARTED_AT,
             api::time::to_rfc3339(stamp.started_at).into(),
         );
+        if !cluster.uid.is_empty() {
+            all.insert(names::ANNOTATION_CLUSTER_UID, cluster.uid.into());
+        }
         if let (SpecTemplate::PerCluster { .. }, Some((key, value))) =
             (&self.spec, cluster.request.annotation())
         {

@@ -5,6 +5,7 @@ use super::*;
 
 const CLUSTER: ClusterFacts<'_> = ClusterFacts {
     name: "spoke1",
+    uid: "",
     cluster_id: Some("94e170c1-7a3c-4ae1-a85d-8bd904ad783f"),
     request: &WorkRequest::AsPlanned,
 };

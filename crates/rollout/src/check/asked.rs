@@ -1,7 +1,8 @@
 //! Which clusters a retry is for, and which the spec leaves out.
 
+use super::proven::speaks_for;
 use crate::model::{
-    Cluster, PendingRetry, Phase, Reason, Record, Step, StepStatus, StepWork, Withdrawal, Work,
+    Cluster, PendingRetry, Phase, Reason, Record, Stage, Step, StepStatus, StepWork, Withdrawal, Work,
 };
 
 /// True when a retry is for a cluster that failed: by its name, by why it failed, and as no later retry has reached it.
@@ -42,12 +43,27 @@ fn is_withdrawn(cluster: &Cluster, before: &Record) -> bool {
         },
         _ => false,
     };
+    let is_over = is_over || is_confirmed_before_row(cluster, before);
     cluster.is_aborted() && !cluster.awaits_start() && is_over
 }
 
 /// True when a cluster has confirmed that it is not asked for the update of a work.
 fn is_confirmed(work: &Work) -> bool {
     work.withdrawal == Withdrawal::Confirmed && work.status == StepStatus::OtherVersion
+}
+
+/// True when the platform work shows that a cluster in flight has confirmed that it is not asked for the update, whatever its row says:
+/// the row may be from before that work, but it is of the same attempt and tells no end of the update.
+fn is_confirmed_before_row(cluster: &Cluster, before: &Record) -> bool {
+    let own = |step: Step| {
+        let work = cluster.works[step.index()].ours();
+        work.filter(|work| speaks_for(work, before, step))
+    };
+    let is_behind = matches!(before.phase, Phase::Pending | Phase::Blocked) || before.phase.holds_slot();
+    let update = before.stage(Stage::Platform);
+    let has_ended = update.is_some_and(|stage| stage.finished.is_some());
+    let is_followed = own(Step::Operators).is_some() || own(Step::PostAction).is_some();
+    is_behind && own(Step::Platform).is_some_and(is_confirmed) && !has_ended && !is_followed
 }
 
 /// True when a new attempt may follow because the cluster is not left out any more.
@@ -60,6 +76,7 @@ pub(super) fn is_taken_up(cluster: &Cluster, before: &Record, record: &Record) -
         }
         _ => false,
     };
+    let has_ended = has_ended || (is_confirmed_before_row(cluster, before) && !cluster.awaits_start());
     let is_taken_up =
         (has_ended && !cluster.is_aborted()) || (before.phase.is_left_out() && !counts_not(cluster));
     is_taken_up && before.attempt.revision == record.attempt.revision

@@ -3,8 +3,9 @@
 
 use super::asked::{counts_not, may_be_left_out};
 use super::operations::is_start;
+use super::records::tells_of;
 use super::{Case, Checker, ViolationKind};
-use crate::model::{Phase, Selection, Step, StepStatus, StepWork, Withdrawal};
+use crate::model::{Phase, Record, Selection, Step, StepStatus, StepWork, Withdrawal};
 
 impl Checker<'_> {
     /// A cluster that is left out does not start, and one that says so is.
@@ -32,12 +33,16 @@ impl Checker<'_> {
         }
     }
 
-    /// Only a request is withdrawn that an aborted cluster has not accepted, or one that failed without that and is skipped.
+    /// Only a request is withdrawn that an aborted cluster has not accepted, or one that failed without that, as its row says, and is
+    /// skipped.
     pub(super) fn check_withdrawal(&mut self, case: &Case<'_>) {
         let cluster = case.cluster;
-        let has_failed = case
-            .state
-            .is_some_and(|state| matches!(state.record.phase, Phase::Failed | Phase::Skipped));
+        let is_over = |record: &Record| matches!(record.phase, Phase::Failed | Phase::Skipped);
+        let has_failed = case.state.is_some_and(|state| {
+            let written = cluster.written.as_deref();
+            let is_told = written.is_some_and(|written| is_over(written) && tells_of(written, &state.record));
+            is_over(&state.record) && is_told
+        });
         let is_given_up = cluster.is_aborted() || (cluster.left_out.is_some() && has_failed);
         let is_open = match &cluster.works[Step::Platform.index()] {
             StepWork::Ours(work) => {

@@ -139,6 +139,17 @@ pub(super) fn is_past_pre_action(cluster: &Cluster, before: &Record, record: &Re
             .any(is_shown)
 }
 
+/// True when a cluster has left the selection after it was left out, and no work of a step after the pre-action shows that it is under
+/// way. What it had begun must not begin again in the same attempt when it is back.
+fn has_left_when_left_out(cluster: &Cluster, before: &Record) -> bool {
+    let is_asked = |step: Step| {
+        own(cluster, step)
+            .is_some_and(|work| work.withdrawal == Withdrawal::None && speaks_for(work, before, step))
+    };
+    let mut later = [Step::Platform, Step::Operators, Step::PostAction].into_iter();
+    cluster.selection != Selection::In && before.phase.is_left_out() && !later.any(is_asked)
+}
+
 impl Checker<'_> {
     pub(super) fn check_record(&mut self, case: &Case<'_>) {
         let Some(state) = case.state else {
@@ -308,7 +319,10 @@ impl Checker<'_> {
             }
             let kept = match now {
                 Some(now) => now.started == was.started,
-                None => record.phase.is_queued(),
+                None => {
+                    let must_tell = before.is_some_and(|before| has_left_when_left_out(cluster, before));
+                    record.phase.is_queued() && !must_tell
+                }
             };
             let is_untold =
                 was.started + TimeDelta::seconds(90) <= self.now && is_untold(cluster, record, stage, was);

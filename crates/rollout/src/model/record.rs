@@ -15,7 +15,7 @@ use api::report::{Outcome, Phase, Stage};
 use crate::model::reason::Reason;
 
 /// One try to bring a cluster to a revision.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt {
     /// Revision of the spec.
     pub revision: Arc<str>,

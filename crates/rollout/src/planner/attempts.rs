@@ -226,7 +226,9 @@ pub(crate) fn requeue(
         }
         return revise(cluster, record, policy, window, now);
     }
-    if has_ended || (record.phase.is_left_out() && cluster.left_out.is_none() && selected) {
+    // A leaver is queued as well before it is dropped: it may be back before that.
+    let may_be_queued = selected || !is_under_way(cluster, &record);
+    if has_ended || (record.phase.is_left_out() && cluster.left_out.is_none() && may_be_queued) {
         return Arc::new(taken_up(cluster, Arc::unwrap_or_clone(record), policy, now));
     }
     let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);

@@ -220,6 +220,13 @@ impl ClusterEvaluator<'_> {
             self.leave_out();
             return;
         }
+        if self.cluster.selection != Selection::In && self.out.record.phase.is_left_out() {
+            // Its row tells what it had begun. Without that, it would do so twice in one attempt if it is back before it is dropped.
+            if self.leaving {
+                self.clean_up_leaver();
+            }
+            return;
+        }
         let failed_for_good = self.before == Phase::Failed && !has_failed_after(&self.out.record);
         if self.before == Phase::Complete || failed_for_good {
             self.clean_up_finished();
@@ -247,7 +254,7 @@ impl ClusterEvaluator<'_> {
             self.out.next = NextStep::Nothing;
             return self.clean_up_leaver();
         }
-        // If it has just failed by time, the request that it may still accept is withdrawn at once.
+        // If it is aborted and has just failed by time, the request that it may still accept is withdrawn at once.
         if self.out.record.phase == Phase::Failed {
             self.withdraws();
         }

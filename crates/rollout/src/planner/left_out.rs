@@ -121,7 +121,8 @@ impl ClusterEvaluator<'_> {
     }
 
     /// Withdraws what a cluster was asked for that failed before it accepted that, and is skipped: it would begin the update whenever it
-    /// can, without a slot. Nobody waits for it: it may never be back.
+    /// can, without a slot. Nobody waits for it: it may never be back. Its row comes first: whoever leads next and finds it in flight,
+    /// asked for nothing, would take it for one that was aborted, and would queue it again.
     fn withdraws_what_failed(&mut self) {
         let cluster = self.cluster;
         let is_over = matches!(self.out.record.phase, Phase::Failed | Phase::Skipped);
@@ -131,7 +132,8 @@ impl ClusterEvaluator<'_> {
             let is_there = !(work.vanished || work.terminating);
             is_there && !work.is_accepted() && work.withdrawal == Withdrawal::None
         };
-        self.out.withdraws = is_over && is_skipped && !cluster.is_in_doubt() && work.is_some_and(is_open);
+        let may_go = is_over && self.is_told() && !cluster.is_in_doubt();
+        self.out.withdraws = may_go && is_skipped && work.is_some_and(is_open);
     }
 
     fn withdraws_request(&mut self) -> bool {

@@ -16,14 +16,16 @@ use crate::planner::evidence::TOLERATED_LEAD;
 use crate::planner::slots::Slots;
 use crate::planner::windows::Openings;
 
-/// True when a cluster does not start before somebody approves, also if it waits for something else as well, such as its window.
+/// True when a cluster does not start before somebody approves, also if it waits for something else as well, such as its window. One
+/// that is over does not wait, whatever somebody has written into its row.
 fn waits_for_approval(policy: &Policy, slots: &Slots, cluster: &Cluster, record: &Record) -> bool {
     let is_closed = || {
         let gate = slots.gate(policy, cluster.canary, has_begun(cluster, record));
         gate.is_some_and(|(reason, _)| reason == Reason::WaitingForApproval)
     };
-    let waits = record.phase == Phase::Pending && cluster.selection == Selection::In;
-    record.reason == Reason::WaitingForApproval || (waits && is_closed())
+    record.phase == Phase::Pending
+        && (record.reason == Reason::WaitingForApproval
+            || (cluster.selection == Selection::In && is_closed()))
 }
 
 pub(crate) fn summarize(
@@ -213,9 +215,9 @@ fn stall(slots: &Slots, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]) 
     } else if summary.clusters.failed + summary.degraded > 0 {
         StallReason::ClustersFailed
     } else if summary.blocked > 0 {
-        let without_window = fleet
-            .iter()
-            .filter(|(_, state)| state.record.reason == Reason::NoWindow);
+        let is_without_window =
+            |record: &Record| record.phase == Phase::Blocked && record.reason == Reason::NoWindow;
+        let without_window = fleet.iter().filter(|(_, state)| is_without_window(&state.record));
         if without_window.count() == summary.blocked {
             StallReason::NoWindow
         } else {

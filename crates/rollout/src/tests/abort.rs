@@ -9,7 +9,7 @@ use crate::model::{
     DeleteReason, LeftOut, Operation, Outcome, Phase, Reason, Stage, Step, StepStatus, StepWork, Withdrawal,
 };
 use crate::testing::{
-    FleetBuilder, RecordBuilder, Scenario, Script, WorkBuilder, fleet, policy, record, work,
+    FleetBuilder, RecordBuilder, Scenario, Script, WorkBuilder, at, fleet, policy, record, work,
 };
 
 const NOTHING: [&str; 0] = [];
@@ -279,6 +279,36 @@ fn an_aborted_cluster_that_is_taken_up_again_is_queued_in_another_attempt() {
     assert_eq!(stand(&plan, "a").0, Phase::Pending);
 }
 
+/// It may be back before it is dropped, and may not be aborted any more by then. Its pre-action would run twice in one attempt.
+#[test]
+fn the_row_of_an_aborted_cluster_that_leaves_tells_what_it_had_begun_until_it_is_dropped() {
+    let asked = || policy().pre_action();
+    let aborted = || {
+        let row = record(Phase::Aborted)
+            .reason(Reason::Aborted)
+            .message("wrong site");
+        fleet().cluster("a").record(row.stage(Stage::PreAction, 0))
+    };
+    let left = aborted().aborted("wrong site").left(10);
+    let plan = planned(12, asked(), left.clone());
+    assert_eq!(stand(&plan, "a"), ABORTED);
+    assert!(record_of(&plan, "a").stage(Stage::PreAction).is_some());
+    assert_eq!((writes(&plan), plan.wake_at), (Vec::new(), Some(at(15))));
+    let queued_again = planned(12, asked(), aborted().left(10));
+    assert_eq!(stand(&queued_again, "a"), (Phase::Pending, Reason::LeftSelection));
+    let back = planned(12, asked(), aborted());
+    for plan in [queued_again, back] {
+        assert_eq!(&*record_of(&plan, "a").attempt.retry, "~");
+    }
+    for left in [left, aborted().left(10)] {
+        refused(Kind::ClockReset, 12, asked(), left.clone(), |plan| {
+            let queued = record(Phase::Pending).reason(Reason::LeftSelection);
+            plan.clusters[0].record = Arc::new(queued.into());
+        });
+        assert_eq!(planned(15, asked(), left).dropped, [Arc::from("a")]);
+    }
+}
+
 /// Also where the edit that aborts it changes the target: it must not be asked for another version first.
 #[test]
 fn an_edit_reaches_an_aborted_cluster_only_when_its_request_is_withdrawn() {
@@ -316,6 +346,42 @@ fn whoever_leads_next_finds_an_aborted_cluster_aborted() {
         .work(Step::Platform, confirmed())
         .aborted("why");
     assert_eq!(stand(&planned(10, policy(), a), "a").0, Phase::Aborted);
+}
+
+/// The row is from before the update was requested, and only the work tells that this was withdrawn.
+#[test]
+fn whoever_leads_next_takes_up_a_cluster_whose_request_was_withdrawn_before_its_row_told_of_it() {
+    let asked = || policy().pre_action().max_concurrency(1);
+    let a = |row: RecordBuilder, withdrawal| {
+        let withdrawn = work(5).status(StepStatus::OtherVersion).withdrawn(withdrawal);
+        let acted = fleet().cluster("a").work(Step::PreAction, work(0).succeeded());
+        acted.work(Step::Platform, withdrawn).record(row)
+    };
+    for row in [
+        record(Phase::Pending),
+        record(Phase::Blocked).reason(Reason::NewerThanTarget),
+        record(Phase::PreAction).stage(Stage::PreAction, 0),
+        record(Phase::Partial).stage(Stage::Platform, 5),
+    ] {
+        let confirmed = a(row, Withdrawal::Confirmed);
+        let plan = planned(10, asked(), confirmed.clone().cluster("b"));
+        let queued = record_of(&plan, "a");
+        assert_eq!((queued.phase, &*queued.attempt.retry), (Phase::Pending, "~"));
+        assert_eq!(writes(&plan), NOTHING, "its slot is free once its row says so");
+        assert!(plan.clusters[0].urgent);
+        let plan = planned(10, asked(), confirmed.aborted("wrong site"));
+        assert_eq!(stand(&plan, "a"), ABORTED);
+    }
+    let queue = |retry: &'static str| {
+        move |plan: &mut crate::Plan| {
+            let queued = record(Phase::Pending).reason(Reason::WaitingForSlot);
+            plan.clusters[0].record = Arc::new(queued.retry(retry).into());
+        }
+    };
+    let unconfirmed = a(record(Phase::Pending), Withdrawal::Sent);
+    refused(Kind::AttemptUnfounded, 10, asked(), unconfirmed, queue("~"));
+    let left = a(record(Phase::Pending).retry("~"), Withdrawal::Confirmed);
+    refused(Kind::AttemptUnfounded, 10, asked(), left, queue("~~"));
 }
 
 /// The work that is left of it was withdrawn, and tells of no start.

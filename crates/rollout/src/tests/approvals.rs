@@ -6,7 +6,7 @@ use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{
-    Checkpoint, CheckpointPlace, CheckpointProgress, Limit, Phase, Plan, Reason, Stage, Step,
+    Checkpoint, CheckpointPlace, CheckpointProgress, Limit, Phase, Plan, Reason, Stage, StallReason, Step,
 };
 use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
 
@@ -385,6 +385,26 @@ fn a_cluster_outside_its_window_waits_for_the_approval_as_well() {
     assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForWindow));
     assert_eq!(plan.summary.waiting_for_approval, 2);
     assert_eq!((plan.outlook.moving, plan.outlook.stalled), (false, None));
+}
+
+/// Somebody may have written that into its row. Nobody would be asked for an approval, and nobody would hear that help is needed.
+#[test]
+fn a_cluster_that_is_over_waits_for_no_approval_whatever_its_row_says() {
+    let asked = || policy().checkpoint_at("first", 0);
+    let over = |phase: Phase| {
+        let row = record(phase).reason(Reason::WaitingForApproval);
+        fleet().cluster("a").record(row.stage(Stage::Platform, 0))
+    };
+    let plan = planned(10, asked(), over(Phase::Failed));
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::WaitingForApproval));
+    assert_eq!(plan.summary.waiting_for_approval, 0);
+    assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersFailed));
+    for phase in [Phase::Complete, Phase::Failed] {
+        let plan = planned(10, asked(), over(phase).cluster("b"));
+        assert_eq!(stand(&plan, "b"), WAITS);
+        assert_eq!(plan.summary.waiting_for_approval, 1, "{phase}");
+        assert_eq!(plan.outlook.stalled, None, "{phase}");
+    }
 }
 
 /// A cluster that restarts in the middle of its update may drop out of its Placement.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Limit, Outcome, Phase, Reason, Record, Stage, StallReason, Step, StepStatus, Withdrawal};
+use crate::model::{
+    Limit, Operation, Outcome, Phase, Reason, Record, Stage, StallReason, Step, StepStatus, Withdrawal,
+};
 use crate::testing::{FleetBuilder, RecordBuilder, WorkBuilder, fleet, policy, record, work};
 
 fn failed() -> RecordBuilder {
@@ -216,4 +218,47 @@ fn what_a_skipped_cluster_was_asked_for_before_it_failed_is_withdrawn_and_nobody
         .withdrawn(Withdrawal::Confirmed);
     let over = planned(11, policy(), a(confirmed, told));
     assert_eq!(writes(&over), ["delete a/Platform Aborted"]);
+}
+
+/// Whoever leads next and finds the cluster in flight and its request withdrawn takes it for one that was aborted, and queues it again.
+#[test]
+fn what_a_skipped_cluster_was_asked_for_is_withdrawn_only_when_its_row_says_that_it_failed() {
+    let a = || {
+        let a = fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0))
+            .skipped("no power");
+        let a = a.record(record(Phase::Initialized).stage(Stage::Platform, 0));
+        a.read(Step::Platform, 60)
+    };
+    let policy = || policy().timeouts(60, 60);
+    let plan = planned(60, policy(), a());
+    let failed = record_of(&plan, "a").clone();
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
+    assert_eq!(writes(&plan), NOTHING);
+    let unwritten = || a().draft(failed.clone());
+    assert_eq!(writes(&planned(61, policy(), unwritten())), NOTHING);
+    refused(Kind::UpdateUnfounded, 61, policy(), unwritten(), |plan| {
+        plan.operations.push(Operation::Withdraw { cluster: "a".into() });
+    });
+    let plan = planned(61, policy(), a().record(failed));
+    assert_eq!(writes(&plan), ["withdraw a/Platform"]);
+    assert_eq!(stand(&plan, "a"), SKIPPED);
+}
+
+/// Its update, which goes on without a slot, would take one again.
+#[test]
+fn a_failure_that_is_skipped_stays_so_when_its_cluster_leaves_the_selection() {
+    let row = record(Phase::Skipped)
+        .reason(Reason::Skipped)
+        .message("no power (it had failed)")
+        .done(Stage::Platform, 0, Outcome::Failed);
+    let a = fleet().cluster("a").work(Step::Platform, work(0).running());
+    let a = a.skipped("no power").record(row);
+    for seconds in [12, 100] {
+        let plan = planned(seconds, policy(), a.clone().left(10));
+        assert_eq!(stand(&plan, "a"), SKIPPED);
+        assert_eq!(&*record_of(&plan, "a").message, "no power (it had failed)");
+        assert_eq!(writes(&plan), NOTHING);
+    }
 }

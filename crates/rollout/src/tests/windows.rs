@@ -134,6 +134,15 @@ fn a_window_that_never_opens_needs_a_human() {
     let plan = plan_of(0, &policy, &fleet().cluster("a").calendar(short).build());
     assert_eq!(stand(&plan, "a"), (Phase::Blocked, Reason::NoWindow));
     assert_eq!(plan.outlook.stalled, Some(StallReason::NoWindow));
+    // Somebody may have written that into the row of a cluster that is done.
+    let done = record(Phase::Complete).reason(Reason::NoWindow);
+    let fleet = fleet().cluster("a").record(done.stage(Stage::Platform, 0));
+    let plan = plan_of(
+        0,
+        &policy,
+        &fleet.cluster("b").blocked(Reason::NotOpenShift).build(),
+    );
+    assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
 }
 
 #[test]

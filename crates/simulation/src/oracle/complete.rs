@@ -12,7 +12,6 @@ use super::fields::{Version, version};
 use super::memory::Straggler;
 use super::row::Row;
 use super::rule::Rule;
-use super::schedule::since_begin;
 
 /// For how long an agent may not notice that its watch has gone silent, and what happened meanwhile.
 const AGENT_DEAF: Duration = Duration::from_secs(330);
@@ -336,22 +335,7 @@ impl Facts {
             is_back || last < deleted.max(cluster.registered) + AGENT_DEAF
         });
         let has_gone_back = self.rewinds.iter().any(|(at, _)| *at >= deleted);
-        is_taken_for_same || is_early || has_gone_back || self.is_misled(owner, name)
-    }
-
-    /// Whether a work after the pre-action that was sent before a cluster was registered anew was carried out after that: it tells of an
-    /// update of the cluster's earlier life. That is a known defect (`docs/reliability.md#known-defects`).
-    fn is_misled(&self, owner: &str, name: &str) -> bool {
-        let registered = self.clusters.get(name).map(|cluster| cluster.registered);
-        let registered = registered.unwrap_or_default();
-        let action = Step::PreAction.work_name(name);
-        self.created.iter().any(|((of, cluster, work, ..), created)| {
-            let is_late = since_begin(&created.started).is_some_and(|started| started < registered);
-            (of.as_str(), cluster.as_str()) == (owner, name)
-                && *work != action
-                && created.at >= registered
-                && is_late
-        })
+        is_taken_for_same || is_early || has_gone_back
     }
 
     /// Whether a cluster has claimed to run something older after it had ended the update that an upgrade asks for, and another
@@ -462,9 +446,6 @@ impl Facts {
         let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
             return;
         };
-        if self.is_misled(owner, name) {
-            return;
-        }
         let runs = upgrade.has_run(name, cluster, row);
         let specs: Vec<_> = upgrade.in_force(sent).collect();
         let wants_operators = !row.has_left && upgrade.wants_operators(sent);

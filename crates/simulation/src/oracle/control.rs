@@ -75,6 +75,25 @@ impl Facts {
         self.approvals.push(approval);
     }
 
+    /// Approvals that were given since count as deleted by the storage that goes back: whoever has read one may not have heard that it
+    /// is gone. A plan that was told of a spec that is still there stays told.
+    pub(super) fn keep_approvals(&mut self, later: &Self) {
+        let now = self.now;
+        let is_lost = |one: &&Approval| self.approvals.iter().all(|kept| kept.uid != one.uid);
+        let lost = later.approvals.iter().filter(is_lost).map(|one| Approval {
+            deleted: one.deleted.or(Some(now)),
+            ..one.clone()
+        });
+        let lost: Vec<Approval> = lost.collect();
+        self.approvals.extend(lost);
+        for (uid, upgrade) in &mut self.upgrades {
+            let last = upgrade.generations.iter().map(|spec| spec.number).max();
+            let told = later.upgrades.get(uid).into_iter().flat_map(|one| &one.plans);
+            let told = told.filter(|(number, _)| Some(*number) <= last);
+            upgrade.plans.extend(told.cloned());
+        }
+    }
+
     /// Notes which plans a status tells.
     pub(super) fn note_plans(&mut self, uid: &str, value: &Value) {
         let generation = value.at("/status/observedGeneration").and_then(Value::as_i64);
@@ -184,3 +203,6 @@ impl Facts {
         closed.all(|one| one.is_some()).then_some(first)
     }
 }
+
+#[cfg(test)]
+mod tests;

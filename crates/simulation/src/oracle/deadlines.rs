@@ -109,13 +109,26 @@ impl Facts {
         let began = kept.flatten().into_iter().chain(began).min();
         let passed = wall(self.now) - started;
         let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
-        let is_known = began.is_none_or(|began| began + least.saturating_sub(UNSENT) <= self.now);
+        let is_known = began.is_none_or(|began| {
+            let is_of_time = began + least.saturating_sub(UNSENT) <= self.now;
+            is_of_time || self.waited_for_removal(owner, &step.work_name(name), started, began)
+        });
         self.check(Rule::Deadline, is_over && is_known, || {
             let seconds = passed.num_seconds();
             format!(
                 "{name} failed {seconds} s after its {word} began by its row, and it was sent at {began:?}"
             )
         });
+    }
+
+    /// Whether what was left of an earlier attempt was still being removed when a step was to begin, until its own work was created. The
+    /// time of the step runs meanwhile, because a removal that never ends must not hold a slot for ever.
+    fn waited_for_removal(&self, owner: &str, work: &str, started: DateTime<Utc>, began: Duration) -> bool {
+        self.created.iter().any(|((of, _, name, ..), created)| {
+            let is_until_then =
+                |(at, _): (Duration, _)| started < wall(at) && at <= began && began < at + UNSENT;
+            of == owner && name == work && created.deleted.is_some_and(is_until_then)
+        })
     }
 
     /// A cluster whose worker pools do not follow fails by their time alone, which runs from the end of its update at the earliest.

@@ -48,6 +48,8 @@ pub(super) struct Record {
     pub former: BTreeMap<String, Row>,
     /// Attempts that are over.
     pub superseded: BTreeSet<(String, String)>,
+    /// When the storage of the hub took back an edit of what is asked for, until a row of another attempt follows.
+    pub undone: Option<Duration>,
     /// When the controller last sent a row that said Blocked and was refused, or a creation that blocks its cluster, and the
     /// attempt of that (revision and retry).
     pub blocked: Option<(Duration, (String, String))>,
@@ -88,9 +90,18 @@ impl Record {
     /// Whether the cluster waits for another attempt after it was complete, or after everything but its post-action had ended: an
     /// edit queues it again in both cases.
     pub fn begins_anew(&self) -> bool {
+        matches!(self.before_waiting(), Some("Complete" | "PostAction"))
+    }
+
+    /// Whether the cluster waits since its row said that it was left out: the spec does not leave it out any more.
+    pub fn is_taken_up(&self) -> bool {
+        matches!(self.before_waiting(), Some("Skipped" | "Aborted"))
+    }
+
+    /// What its rows said last before they said Pending.
+    fn before_waiting(&self) -> Option<&str> {
         let mut phases = self.phases.iter().rev().map(|told| told.phase.as_str());
-        let before = phases.find(|phase| *phase != "Pending");
-        matches!(before, Some("Complete" | "PostAction"))
+        phases.find(|phase| *phase != "Pending")
     }
 }
 
@@ -197,6 +208,18 @@ impl Upgrade {
     pub fn has_former_row(&self, cluster: &str) -> bool {
         let mut reports = self.reports.values();
         !self.records.contains_key(cluster) && reports.any(|rows| rows.contains(cluster))
+    }
+
+    /// The storage of the hub goes back. If that takes an edit of what is asked for back, whoever has not heard of that may still
+    /// write one row of each cluster for that edit.
+    fn note_undone(&mut self, known: &Upgrade, now: Duration) {
+        let asks = self.generations.last().map(|spec| &spec.asks);
+        let edit = known.generations.last().map(|spec| &spec.asks);
+        if edit.is_some() && edit != asks {
+            for record in self.records.values_mut() {
+                record.undone = Some(now);
+            }
+        }
     }
 
     /// What agents have reported of a step of a revision.
@@ -476,6 +499,7 @@ impl Facts {
         earlier.tried = std::mem::take(&mut self.tried);
         earlier.checked = std::mem::take(&mut self.checked);
         earlier.violations = std::mem::take(&mut self.violations);
+        earlier.keep_approvals(self);
         earlier.keep_ends(self);
         *self = earlier;
     }
@@ -484,7 +508,9 @@ impl Facts {
     /// back. A cluster that was registered anew has begun anew, although the hub does not know of it any more.
     fn keep_ends(&mut self, later: &mut Self) {
         for (uid, upgrade) in &mut self.upgrades {
-            for (step, end) in later.upgrades.remove(uid).unwrap_or_default().ends {
+            let known = later.upgrades.remove(uid).unwrap_or_default();
+            upgrade.note_undone(&known, self.now);
+            for (step, end) in known.ends {
                 upgrade.ends.entry(step).or_insert(end);
             }
         }

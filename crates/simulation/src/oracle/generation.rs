@@ -36,6 +36,38 @@ pub(super) struct Generation {
     pub asked: Asked,
     /// All that it asks for of clusters: whatever an edit changes of that queues them again.
     pub asks: String,
+    /// Its retries, if it is valid: none of an invalid one is carried out.
+    pub retries: Vec<Retry>,
+}
+
+/// An entry of `spec.upgradeStrategy.retry`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Retry {
+    pub id: String,
+    /// The clusters that it is for; none: all.
+    pub clusters: BTreeSet<String>,
+    /// The reasons that it is for; none: any.
+    pub reasons: BTreeSet<String>,
+}
+
+impl Retry {
+    fn all_of(spec: &Value) -> Vec<Self> {
+        let entries = spec.at("/upgradeStrategy/retry").and_then(Value::as_array);
+        let entries = entries.into_iter().flatten();
+        entries
+            .map(|entry| Self {
+                id: text(entry, "/id").to_owned(),
+                clusters: names(entry, "/clusters", ""),
+                reasons: names(entry, "/reasons", ""),
+            })
+            .collect()
+    }
+
+    /// Whether it is for a cluster that failed for this reason.
+    pub(super) fn concerns(&self, cluster: &str, reason: &str) -> bool {
+        let has = |names: &BTreeSet<String>, wanted: &str| names.is_empty() || names.contains(wanted);
+        has(&self.clusters, cluster) && has(&self.reasons, reason)
+    }
 }
 
 /// The steps that a spec asks for after the release.
@@ -106,6 +138,11 @@ impl Generation {
             asks: ASKED
                 .map(|field| spec.get(field).unwrap_or(&Value::Null).to_string())
                 .join(" "),
+            retries: if is_invalid(spec) {
+                Vec::new()
+            } else {
+                Retry::all_of(spec)
+            },
         }
     }
 }

@@ -16,6 +16,7 @@ mod memory;
 mod objects;
 mod probes;
 mod requests;
+mod retries;
 mod rivals;
 mod row;
 mod rows;

@@ -57,12 +57,18 @@ impl Record {
 
     /// Later rows follow the next one only, which is of this attempt. `is_new`: the cluster may begin anew. An attempt whose row
     /// somebody has deleted is not over: whoever leads since may know only of an earlier attempt, by a work that goes on, and
-    /// may announce the deleted one again when that work has ended.
-    fn supersede(&mut self, attempt: &(String, String), is_new: bool) {
+    /// may announce the deleted one again when that work has ended. `is_undone`: the storage of the hub may have taken back the edit
+    /// that this attempt is of. Then the one before is not over, either, because the next row is of what is asked for again.
+    fn supersede(&mut self, attempt: &(String, String), is_new: bool, is_undone: bool) {
         let earlier = self.before.iter().map(Row::attempt);
         let over = earlier.filter(|over| over != attempt && !over.0.is_empty());
         let over: Vec<_> = over.collect();
-        self.superseded.extend(over);
+        if !over.is_empty() {
+            self.undone = None;
+        }
+        if !is_undone {
+            self.superseded.extend(over);
+        }
         let was_lost = std::mem::take(&mut self.is_lost);
         if is_new || was_lost {
             self.superseded.clear();
@@ -137,6 +143,17 @@ impl Facts {
 }
 
 impl Upgrade {
+    /// Whether the storage of the hub has taken back an edit, and whoever sent a row of a cluster may not have heard of that. Another
+    /// edit that came before the row was sent may be what it is of.
+    fn may_be_undone(&self, name: &str, sent: Duration) -> bool {
+        let undone = self.records.get(name).and_then(|record| record.undone);
+        let asked = |at: Duration| {
+            let mut specs = self.generations.iter().rev();
+            specs.find(|spec| spec.since <= at).map(|spec| &spec.asks)
+        };
+        undone.is_some_and(|at| sent < at + DEAF && asked(at) == asked(sent.max(at)))
+    }
+
     /// Whether a row of a cluster was removed that was the same, and somebody else had written.
     fn has_removed_edited(&self, name: &str, row: &Row) -> bool {
         let removed = self.removed.get(name);
@@ -427,8 +444,9 @@ impl Facts {
         };
         let is_other = |was: &Row| was.attempt() != row.attempt();
         let has_begun = |was: &Row| {
+            let is_out = matches!(was.phase.as_str(), "Skipped" | "Aborted");
             let waits = ["Pending", "Blocked", "PreAction", "PreActionDegraded"];
-            !waits.contains(&was.phase.as_str())
+            !(is_out || waits.contains(&was.phase.as_str()))
         };
         let was = upgrade.records.get(name).and_then(Record::row);
         let has_waited = was.is_some_and(|was| is_other(was) && !has_begun(was));
@@ -500,6 +518,7 @@ impl Facts {
         };
         // A report that came late may have removed the row for a moment. Whoever leads writes it again as it was.
         let was_edited = upgrade.has_removed_edited(name, row);
+        let is_undone = upgrade.may_be_undone(name, sent);
         let record = upgrade.records.entry(name.to_owned()).or_default();
         let is_renamed = record.row().is_some_and(|was| was.to != row.to);
         // It was blocked then if somebody had deleted its work. The row that said so may not have been written.
@@ -523,7 +542,7 @@ impl Facts {
         let attempt = row.attempt();
         // A row that was under way long before may tell of a start that never happened. The next one may follow what it says.
         if by_controller && !is_late {
-            record.supersede(&attempt, is_new);
+            record.supersede(&attempt, is_new, is_undone);
         } else if by_controller && is_new {
             record.superseded.clear();
         }

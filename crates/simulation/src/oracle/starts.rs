@@ -506,10 +506,7 @@ impl Facts {
             let Some((row, told)) = record.row().zip(record.phases.last()) else {
                 return false;
             };
-            // A retry takes a failure back before its row says so. It is heard of late, and also takes back what has failed until then.
-            let is_retried = upgrade
-                .retried
-                .is_some_and(|retried| told.is_from_before(retried + DEAF));
+            let is_retried = upgrade.takes_back(name, row, told, sent);
             row.phase == "Failed"
                 && !record.is_edited
                 && row.revision == work.revision

@@ -41,6 +41,15 @@ impl Oracle {
     pub fn tidings(&self, uid: &str, before: Duration, now: Duration) -> Tidings {
         self.with(|facts| facts.tidings(uid, before, now))
     }
+
+    /// Whether neither canaries nor failures keep a cluster of an upgrade from starting.
+    #[must_use]
+    pub fn starts_by_itself(&self, uid: &str, cluster: &str) -> bool {
+        self.with(|facts| {
+            let upgrade = facts.upgrades.get(uid);
+            upgrade.is_some_and(|upgrade| upgrade.starts_by_itself(cluster))
+        })
+    }
 }
 
 impl Facts {
@@ -160,6 +169,29 @@ impl Upgrade {
         row.is_some_and(|row| {
             row.phase == "Pending" && matches!(row.reason.as_str(), "WaitingForCleanup" | "WriteFailed")
         })
+    }
+
+    /// Whether neither canaries nor failures keep a cluster from starting, by the present spec and the rows: all canaries are
+    /// complete before others start, none starts after one has failed, and only so many others may fail.
+    fn starts_by_itself(&self, cluster: &str) -> bool {
+        let Some(spec) = self.generations.last() else {
+            return false;
+        };
+        let phase = |name: &str| {
+            let row = self.records.get(name).and_then(Record::row);
+            row.map_or("", |row| row.phase.as_str())
+        };
+        let is_canary = spec.canaries.contains(cluster);
+        let keeps = |name: &String| match phase(name) {
+            "Complete" => false,
+            "Failed" => true,
+            _ => !is_canary,
+        };
+        let others = self.records.keys();
+        let others = others.filter(|name| !spec.canaries.contains(*name) && !spec.left_out.contains(*name));
+        let lost = others.filter(|name| matches!(phase(name), "Failed" | "PreActionDegraded"));
+        let lost = lost.count();
+        !spec.canaries.iter().any(keeps) && spec.max_failures.is_none_or(|most| lost <= most)
     }
 }
 

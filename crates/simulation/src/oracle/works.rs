@@ -471,7 +471,7 @@ impl Facts {
             || upgrade.has_former_row(&work.cluster)
             || matches!(phase.as_str(), "Complete" | "PostAction")
             || (matches!(phase.as_str(), "Skipped" | "Aborted") && !self.is_accepted(&change.after.uid))
-            || (phase == "Pending" && record.is_some_and(Record::begins_anew))
+            || (phase == "Pending" && record.is_some_and(|one| one.begins_anew() || work.is_left_of(one)))
             || record.and_then(Record::row).is_some_and(failed_late);
         if work.step == Some(Step::Platform) {
             self.check(Rule::RowFirst, is_over, || {

@@ -95,6 +95,7 @@ fn params() -> WorkParams {
         spec: spec(),
         violations: None,
         owner: Arc::from("ns/mcu"),
+        cluster_uid: Arc::from(""),
         cluster_id: None,
         request: WorkRequest::AsPlanned,
         attempt: Attempt {

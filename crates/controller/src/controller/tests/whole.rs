@@ -209,6 +209,30 @@ async fn what_is_dead_without_knowing_is_made_anew_with_the_watch_that_broke() {
     controller.end().await;
 }
 
+/// Another watch breaks while the controller still waits for the list of a third kind.
+#[tokio::test(start_paused = true)]
+async fn what_is_dead_without_knowing_before_the_view_opens_is_made_anew() {
+    let hub = hub();
+    let controller = Controller::alone(&hub);
+    controller.works(&["c1"]).await;
+    // Waits until the status is written, because its response would contain the pause.
+    sleep(Duration::from_secs(10)).await;
+    hub.fault(REPORTS, Some(Fault::Down));
+    hub.send_line("placements", "no event");
+    // All other kinds are listed anew meanwhile.
+    sleep(Duration::from_secs(1)).await;
+    hub.freeze(UPGRADES);
+    pause(&hub, true);
+    hub.send_line("placements", "no event");
+    sleep(Duration::from_secs(1)).await;
+    hub.put(CLUSTERS, cluster("c2"));
+    hub.fault(REPORTS, None);
+    // The watch of upgrades does not count as dead before that.
+    sleep(Duration::from_secs(25)).await;
+    assert_eq!(started(&hub), ["c1"]);
+    controller.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_waited_when_the_watches_broke_is_planned_anew() {
     let hub = Hub::default();

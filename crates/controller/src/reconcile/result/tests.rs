@@ -50,6 +50,7 @@ fn create(context: &Context) -> Write {
             spec,
             violations: None,
             owner: Arc::from("ns/u1"),
+            cluster_uid: Arc::from(""),
             cluster_id: None,
             request: WorkRequest::AsPlanned,
             attempt: rollout::Attempt {

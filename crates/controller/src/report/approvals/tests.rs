@@ -105,3 +105,23 @@ fn a_checkpoint_that_is_approved_says_by_whom_and_asks_nobody() {
     assert_eq!(status[0].approved_at, Some(from_chrono(DateTime::UNIX_EPOCH)));
     assert_eq!((waiting(&plan), asked(&plan, "", Names::default())), (None, None));
 }
+
+#[test]
+fn while_the_spec_is_invalid_nobody_is_asked_and_who_approved_stays() {
+    let none = ManagedClustersUpgradeStatus::default();
+    for progress in [CheckpointProgress::Waiting, CheckpointProgress::Ahead] {
+        let told = of_invalid(&of_plan(&plan(progress), &none, Utc::now()));
+        assert_eq!(
+            (&*told[0].name, &*told[0].state, &*told[0].plan_hash),
+            ("half", "Ahead", "")
+        );
+        assert_eq!(
+            (told[0].waiting_since.as_ref(), &*told[0].changed),
+            (None, ""),
+            "{progress:?}"
+        );
+        assert_eq!(of_invalid(&told), told);
+    }
+    let approved = of_plan(&plan(CheckpointProgress::Approved), &none, Utc::now());
+    assert_eq!(of_invalid(&approved), approved);
+}

@@ -466,6 +466,38 @@ fn an_invalid_spec_keeps_the_counters_and_says_what_to_correct() {
     assert!(stalled.message.contains("spec.clusterVersion.version"));
 }
 
+/// The plan would be that of the last valid spec, and the approval would count once the edit is taken back.
+#[test]
+fn an_invalid_spec_tells_no_plan_that_somebody_could_approve() {
+    let policy = policy().checkpoint_at("first", 0).build();
+    let fleet = fleet().cluster("a").build();
+    let before = made(&input(at(100)), &policy, &fleet);
+    assert!(before.approvals[0].is_waiting());
+    let violations = [SpecViolation {
+        field: "spec.clusterVersion.version".to_owned(),
+        message: "must not begin with v".to_owned(),
+    }];
+    let last_valid = rollout::plan(at(160), &policy, &fleet);
+    for plan in [Some(&last_valid), None] {
+        let status = draft(
+            &input(at(160)),
+            &Situation::InvalidSpec {
+                violations: &violations,
+                plan,
+            },
+            PreviousStatus {
+                latest: &before,
+                written: &before,
+            },
+        );
+        let told = &status.approvals[0];
+        assert_eq!(
+            (&*told.name, &*told.state, &*told.plan_hash),
+            ("first", "Ahead", "")
+        );
+    }
+}
+
 #[test]
 fn texts_are_cut_on_characters_and_by_their_size_on_the_wire() {
     assert_eq!(cut("abc", 3), "abc");

@@ -23,6 +23,7 @@ fn queued(context: &Context) -> WriteJob {
             spec: Arc::clone(entry.in_force().unwrap()),
             violations: entry.spec.as_ref().err().cloned(),
             owner: Arc::from("ns/u1"),
+            cluster_uid: Arc::from(""),
             cluster_id: None,
             request: WorkRequest::AsPlanned,
             attempt: Attempt {

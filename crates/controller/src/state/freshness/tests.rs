@@ -47,6 +47,40 @@ fn an_outage_closes_the_view_and_makes_every_watch_anew_once() {
 }
 
 #[test]
+fn a_view_does_not_open_by_lists_that_were_requested_before_an_outage() {
+    let freshness = leading();
+    freshness.requested(Cluster);
+    freshness.requested(Work);
+    freshness.refreshed(Work, 1);
+    freshness.lost(Work, true);
+    freshness.requested(Work);
+    refresh(&freshness);
+    assert!(freshness.is_complete() && freshness.is_wanted(1));
+    freshness.refreshed(Cluster, 1);
+    assert!(!freshness.open(), "a watch that is renewed is no list");
+    assert!(freshness.is_wanted(2));
+    assert!(!freshness.open());
+    assert!(freshness.is_wanted(2), "they are being restarted already");
+    freshness.requested(Cluster);
+    freshness.requested(Work);
+    refresh(&freshness);
+    assert!(freshness.open());
+}
+
+#[test]
+fn a_view_opens_by_lists_that_were_all_requested_since_an_outage() {
+    let freshness = leading();
+    freshness.refreshed(Work, 1);
+    freshness.lost(Work, true);
+    freshness.requested(Work);
+    freshness.requested(Cluster);
+    freshness.lost(Cluster, true);
+    refresh(&freshness);
+    assert!(freshness.open(), "the list that failed was none");
+    assert!(freshness.is_wanted(1));
+}
+
+#[test]
 fn a_watch_that_has_expired_is_made_anew_alone() {
     let freshness = leading();
     refresh(&freshness);

@@ -258,6 +258,7 @@ fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
     let spec = entry.spec.as_ref().unwrap();
     let facts = resolve::works::ClusterFacts {
         name: "c1",
+        uid: "",
         cluster_id: None,
         request: &WorkRequest::AsPlanned,
     };

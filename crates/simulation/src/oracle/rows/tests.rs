@@ -79,6 +79,10 @@ fn a_cluster_that_left_while_it_was_queued_again_falls_back_to_the_attempt_of_it
     let mut facts = left(200);
     record(&mut facts).before = vec![row("PreAction", "r2")];
     assert!(may_write(&mut facts, &[row("Failed", "r1")]));
+    // The spec leaves it out.
+    let mut facts = left(200);
+    record(&mut facts).before = vec![row("Skipped", "r2")];
+    assert!(may_write(&mut facts, &[row("Failed", "r1")]));
     // Only what checked it is left.
     let mut facts = left(200);
     facts.works.clear();
@@ -174,6 +178,62 @@ fn a_first_row_that_arrives_after_its_step_began_anew_says_nothing_of_the_next_s
     assert!(may_begin_anew(270, "b"));
     assert!(!may_begin_anew(270, "a"), "its work is there");
     assert!(!may_begin_anew(298, "b"), "it was not late");
+}
+
+#[test]
+fn a_row_that_follows_from_an_edit_which_the_storage_has_taken_back_ends_no_attempt() {
+    let spec = |asks: &str, since: u64| Generation {
+        asks: asks.to_owned(),
+        since: Duration::from_secs(since),
+        ..Generation::default()
+    };
+    let may_return = |taken_back: &str, edit: Option<u64>, sent: u64, revisions: &[&str]| {
+        let mut facts = left(200);
+        facts.is_unbound = false;
+        facts.works.clear();
+        facts.upgrades.get_mut("u").unwrap().generations = vec![spec("old", 10)];
+        let earlier = facts.clone();
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.generations.push(spec(taken_back, 290));
+        facts.rewind(earlier);
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade
+            .generations
+            .extend(edit.map(|since| spec("newest", since)));
+        facts.now = Duration::from_secs(sent);
+        facts.sender.as_mut().unwrap().at = facts.now;
+        let rows: Vec<Row> = revisions.iter().map(|of| row("Pending", of)).collect();
+        may_write(&mut facts, &rows)
+    };
+    assert!(may_return("new", None, 301, &["r3", "r2", "r2"]));
+    assert!(
+        may_return("new", None, 301, &["r2", "r3", "r2"]),
+        "as it was at first"
+    );
+    assert!(
+        may_return("new", Some(302), 301, &["r3", "r2"]),
+        "it was sent before"
+    );
+    assert!(
+        !may_return("old", None, 301, &["r3", "r2"]),
+        "that edit asked for the same"
+    );
+    assert!(
+        !may_return("new", Some(301), 302, &["r3", "r2"]),
+        "there is another edit"
+    );
+    assert!(
+        !may_return("new", None, 375, &["r3", "r2"]),
+        "everybody has heard of it"
+    );
+    assert!(
+        !may_return("new", None, 301, &["r3", "r1"]),
+        "that was over before"
+    );
+    for again in ["r3", "r4"] {
+        let rows = ["r3", "r2", again, "r2"];
+        assert!(!may_return("new", None, 301, &rows), "{again} is one row more");
+    }
 }
 
 #[test]

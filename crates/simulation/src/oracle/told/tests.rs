@@ -1,6 +1,9 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::actor::Role;
 use crate::oracle::facts::Running;
+use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
 
 const fn seconds(seconds: u64) -> Duration {
@@ -81,4 +84,42 @@ fn deletions_for_which_a_queued_cluster_waits_are_to_be_told() {
     delete(&mut facts, Step::PreAction, 50, 403);
     delete(&mut facts, Step::PreAction, 390, 403);
     assert_eq!(blocked(&facts), nobody, "it would wait anyway");
+}
+
+/// An upgrade whose only canary is c0, and which tolerates one failure of others, with rows that say these phases.
+fn upgrade(phases: [&str; 4]) -> Upgrade {
+    let spec = Generation {
+        canaries: BTreeSet::from(["c0".to_owned()]),
+        max_failures: Some(1),
+        ..Generation::default()
+    };
+    let records = phases.iter().enumerate().map(|(number, phase)| {
+        let row = Row {
+            phase: (*phase).to_owned(),
+            ..Row::default()
+        };
+        let record = Record {
+            before: vec![row],
+            ..Record::default()
+        };
+        (format!("c{number}"), record)
+    });
+    Upgrade {
+        generations: vec![spec],
+        records: records.collect(),
+        ..Upgrade::default()
+    }
+}
+
+#[test]
+fn canaries_and_failures_keep_clusters_from_starting_and_blocked_clusters_that_are_no_canaries_do_not() {
+    let starts = |phases: [&str; 4], cluster: &str| upgrade(phases).starts_by_itself(cluster);
+    let canary_waits = ["Pending", "Blocked", "Blocked", "Pending"];
+    assert!(starts(canary_waits, "c0"));
+    assert!(!starts(canary_waits, "c3"), "the canary comes first");
+    assert!(!starts(["Blocked", "Pending", "Pending", "Pending"], "c3"));
+    assert!(!starts(["Failed", "Pending", "Pending", "Pending"], "c3"));
+    assert!(starts(["Complete", "Blocked", "Failed", "Pending"], "c3"));
+    let two_have_failed = ["Complete", "PreActionDegraded", "Failed", "Pending"];
+    assert!(!starts(two_have_failed, "c3"), "one more than is tolerated");
 }

@@ -491,3 +491,64 @@ fn the_note_of_a_soak_gives_the_slot_back_if_agents_had_reported_the_end() {
     assert!(holds_slot(true, "", true, &none), "its operators go on");
     assert!(holds_slot(true, "", false, &noted("now")), "it was there before");
 }
+
+/// Its deletion waited when the spec stopped to leave the cluster out. The row is of another attempt since.
+#[test]
+fn a_withdrawn_work_may_go_while_its_cluster_waits_for_another_attempt() {
+    let withdrawn = |request: &str, asks: bool| {
+        let asked = if asks {
+            json!({"desiredUpdate": {"version": "4.14.12"}})
+        } else {
+            json!({})
+        };
+        let value = |name: &str, value: Value| json!({"name": name, "fieldValue": value});
+        let values = [
+            value("version", json!({"string": "4.14.9"})),
+            value("requestedVersion", json!({"string": request})),
+            value("generation", json!({"integer": 3})),
+            value("observedGeneration", json!({"integer": 3})),
+        ];
+        let manifest = json!({"statusFeedback": {"values": values}});
+        Work {
+            target: "4.14.12".to_owned(),
+            value: Arc::new(json!({
+                "spec": {"workload": {"manifests": [{"spec": asked}]}},
+                "status": {"resourceStatus": {"manifests": [manifest]}},
+            })),
+            ..work(Step::Platform, "r1")
+        }
+    };
+    let record = |phases: &[&str], retry: &str| {
+        let row = Row {
+            phase: "Pending".to_owned(),
+            revision: "r1".to_owned(),
+            retry: retry.to_owned(),
+            ..Row::default()
+        };
+        let told = |phase: &&str| Told::at(Duration::ZERO, phase);
+        Record {
+            before: vec![row],
+            phases: phases.iter().map(told).collect(),
+            ..Record::default()
+        }
+    };
+    let gone = withdrawn("", false);
+    let taken_up = record(&["Initialized", "Aborted", "Pending"], "~");
+    assert!(gone.is_left_of(&taken_up));
+    assert!(gone.is_left_of(&record(&["Failed", "Skipped", "Pending"], "~")));
+    assert!(
+        !withdrawn("4.14.12", false).is_left_of(&taken_up),
+        "not confirmed"
+    );
+    assert!(
+        !withdrawn("", true).is_left_of(&taken_up),
+        "it is still asked for"
+    );
+    let same_attempt = record(&["Aborted", "Pending"], "");
+    assert!(
+        !gone.is_left_of(&same_attempt),
+        "no row has said yet why it may go"
+    );
+    let never_told = record(&["Initialized", "Pending"], "~");
+    assert!(!gone.is_left_of(&never_told), "no row has said yet why it may go");
+}

@@ -7,7 +7,7 @@ use hub_sim::{At as _, Change};
 use serde_json::Value;
 
 use super::Work;
-use crate::oracle::facts::{DEAF, Facts, Upgrade};
+use crate::oracle::facts::{DEAF, Facts, Record, Upgrade};
 use crate::oracle::fields::text;
 use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
@@ -46,6 +46,13 @@ impl Work {
             && is_asked == [false, false]
             && is_other
             && !self.is_behind()
+    }
+
+    /// Whether it is left from an attempt before that of its cluster's row, which began when the cluster was not left out any more. Its
+    /// request was withdrawn, and the cluster confirms that. Its deletion may have waited since the row said Skipped or Aborted.
+    pub(super) fn is_left_of(&self, record: &Record) -> bool {
+        let is_other = |row: &Row| (&row.revision, &row.retry) != (&self.revision, &self.retry);
+        record.is_taken_up() && record.row().is_some_and(is_other) && self.is_unasked()
     }
 }
 

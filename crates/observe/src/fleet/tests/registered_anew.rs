@@ -1,0 +1,144 @@
+//! Works of an earlier registration of their cluster.
+
+use super::*;
+
+/// The hub may carry out a creation long after it was sent, and the cluster may have been registered anew since.
+#[test]
+fn a_work_of_a_later_step_that_was_sent_for_an_earlier_registration_proves_nothing() {
+    let mut index = index(&[]);
+    let mut registered = crate::testing::cluster("a");
+    registered.metadata.uid = Some("second".to_owned());
+    index.cluster(&Change::Applied(registered));
+    let mut entry = upgrade("mine", &["a"], &index);
+    let mut version = 5;
+    let mut step = |entry: &TestUpgrade, step: Step, cluster_uid: &str| {
+        version += 1;
+        let mut seen = work("a", step, "mine", version);
+        let notes = seen.metadata.annotations.get_or_insert_default();
+        notes.insert(ANNOTATION_STARTED_AT.to_owned(), api::time::to_rfc3339(at(0)));
+        notes.insert(
+            api::names::ANNOTATION_CLUSTER_UID.to_owned(),
+            cluster_uid.to_owned(),
+        );
+        index.work(&Change::Applied(seen), at(0));
+        let fleet = observed(entry, &mut index);
+        one(&fleet, "a").step_work(step).clone()
+    };
+    let of_attempt = |slot: StepWork| slot.ours().map(|work| work.attempt.revision.to_string());
+    for follows in [Step::Operators, Step::PostAction] {
+        entry.rows.clear();
+        for known in ["second", ""] {
+            assert_eq!(
+                of_attempt(step(&entry, follows, known)).as_deref(),
+                Some("r1"),
+                "{known}"
+            );
+        }
+        let former = step(&entry, follows, "first");
+        assert!(matches!(former, StepWork::Former(_)), "{former:?}");
+        entry.note("a", record(Phase::Initialized).stage(Stage::Platform, 0));
+        assert_eq!(of_attempt(step(&entry, follows, "second")).as_deref(), Some("r1"));
+        assert_eq!(
+            of_attempt(step(&entry, follows, "first")).as_deref(),
+            Some(""),
+            "a leftover"
+        );
+        // The row is from that registration as well, so the cluster is taken for the same.
+        let told = record(Phase::Operators).stage(follows.into(), 0);
+        entry.note("a", told);
+        assert_eq!(of_attempt(step(&entry, follows, "first")).as_deref(), Some("r1"));
+    }
+    entry.rows.clear();
+    let start = step(&entry, Step::Platform, "first");
+    assert_eq!(
+        of_attempt(start).as_deref(),
+        Some("r1"),
+        "the update itself is asked for"
+    );
+}
+
+#[test]
+fn a_work_older_than_its_cluster_is_of_an_earlier_life_unless_a_record_tells_of_its_attempt() {
+    let mut index = index(&[]);
+    let mut registered = crate::testing::cluster("a");
+    registered.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
+    index.cluster(&Change::Applied(registered.clone()));
+    let mut entry = upgrade("mine", &["a"], &index);
+    let step = |entry: &TestUpgrade, index: &mut Index| {
+        let fleet = observed(entry, index);
+        one(&fleet, "a").step_work(Step::Platform).clone()
+    };
+    let mut seen = work("a", Step::Platform, "mine", 5);
+    seen.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
+    index.work(&Change::Applied(seen.clone()), at(0));
+    assert!(step(&entry, &mut index).ours().is_some(), "of this registration");
+    seen.metadata.creation_timestamp = created("2026-05-28T10:59:59Z");
+    index.work(&Change::Applied(seen), at(0));
+    for is_unconfirmed in [false, true] {
+        if is_unconfirmed {
+            index.cluster(&Change::Deleted(registered.clone()));
+            index.cluster(&Change::Applied(registered.clone()));
+        }
+        entry.rows.clear();
+        assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
+        entry.note("a", record(Phase::Pending).retry("~"));
+        assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
+        entry.write();
+        let told = step(&entry, &mut index);
+        assert_eq!(told.ours().is_none(), is_unconfirmed, "a leftover by the row");
+        assert_eq!(matches!(told, StepWork::Former(_)), is_unconfirmed);
+        entry.note("a", record(Phase::Partial));
+        let same = step(&entry, &mut index);
+        assert_eq!(same == StepWork::Unconfirmed, is_unconfirmed, "{same:?}");
+        assert_eq!(same.ours().is_none(), is_unconfirmed);
+    }
+}
+
+#[test]
+fn the_end_of_a_work_that_is_older_than_its_cluster_proves_nothing_although_a_record_tells_of_its_attempt() {
+    let vanished = |registered: &str| {
+        let mut index = index(&[]);
+        let mut cluster = crate::testing::cluster("a");
+        cluster.metadata.creation_timestamp = created(registered);
+        index.cluster(&Change::Applied(cluster));
+        let mut entry = upgrade("mine", &["a"], &index);
+        let mut seen = finished("a", "mine", 5);
+        seen.metadata.creation_timestamp = created("2026-05-28T11:00:00Z");
+        index.work(&Change::Applied(seen.clone()), at(0));
+        index.answered_work(&seen, at(0));
+        seen.metadata.resource_version = Some("6".to_owned());
+        index.work(&Change::Deleted(seen), at(1));
+        entry.note("a", record(Phase::PreAction));
+        let fleet = observed(&entry, &mut index);
+        one(&fleet, "a").step_work(Step::Operators).clone()
+    };
+    let of_this_life = vanished("2026-05-28T10:00:00Z");
+    assert!(matches!(of_this_life, StepWork::Ours(_)), "{of_this_life:?}");
+    assert_eq!(vanished("2026-05-28T12:00:00Z"), StepWork::Absent);
+}
+
+#[test]
+fn a_work_that_was_there_when_its_namespace_was_being_deleted_is_of_an_earlier_life_unless_a_record_tells_of_its_attempt()
+ {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"], &index);
+    let seen = work("a", Step::Platform, "mine", 5);
+    index.work(&Change::Applied(seen.clone()), at(0));
+    index.lose_namespace("a");
+    // It was read again since.
+    index.answered_work(&seen, at(1));
+    let step = |entry: &TestUpgrade, index: &mut Index| {
+        let fleet = observed(entry, index);
+        one(&fleet, "a").step_work(Step::Platform).clone()
+    };
+    assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
+    entry.note("a", record(Phase::Partial));
+    assert!(step(&entry, &mut index).ours().is_some());
+    entry.rows.clear();
+    index.work(&Change::Deleted(seen), at(2));
+    assert_eq!(
+        step(&entry, &mut index),
+        StepWork::Absent,
+        "its end proves nothing"
+    );
+}

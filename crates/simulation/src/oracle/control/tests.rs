@@ -1,0 +1,86 @@
+use serde_json::json;
+
+use super::*;
+use crate::oracle::generation::Generation;
+use crate::oracle::schedule::Control;
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn spec(number: i64, version: &str) -> Generation {
+    let control = json!({
+        "clusterVersion": {"version": version},
+        "upgradeStrategy": {"approvals": [{"name": "first", "when": 0}]},
+    });
+    Generation {
+        number,
+        control: Control::of(&control),
+        ..Generation::default()
+    }
+}
+
+/// An upgrade that no cluster may start before somebody has approved it.
+fn waiting() -> Facts {
+    let mut facts = Facts::default();
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.key = "team/spring".to_owned();
+    upgrade.generations = vec![spec(1, "4.14.12")];
+    upgrade.acknowledged = vec![(Duration::ZERO, 1)];
+    facts
+}
+
+/// A status tells a plan of this spec, and somebody approves it.
+fn approve(facts: &mut Facts, number: i64, plan: &str, at: Duration) {
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.plans.insert((number, plan.to_owned()));
+    facts.approvals.push(Approval {
+        uid: plan.to_owned(),
+        upgrade: "team/spring".to_owned(),
+        checkpoint: "first".to_owned(),
+        plan: plan.to_owned(),
+        since: at,
+        expires: None,
+        deleted: None,
+    });
+}
+
+fn may_start(facts: &Facts, sent: Duration) -> bool {
+    let mut work = Work::default();
+    (work.uid, work.cluster) = ("u".to_owned(), "c1".to_owned());
+    facts.unapproved(&facts.upgrades["u"], &work, sent).is_none()
+}
+
+#[test]
+fn an_approval_that_the_storage_loses_counts_as_long_as_one_that_is_deleted() {
+    let earlier = waiting();
+    let mut facts = earlier.clone();
+    approve(&mut facts, 1, "plan", seconds(10));
+    assert!(may_start(&facts, seconds(500)));
+    facts.now = seconds(20);
+    facts.rewind(earlier);
+    assert!(may_start(&facts, seconds(94)));
+    assert!(!may_start(&facts, seconds(95)));
+    // It is not lost again when the storage goes back once more.
+    let known = facts.clone();
+    facts.now = seconds(60);
+    facts.rewind(known);
+    assert!(!may_start(&facts, seconds(95)));
+}
+
+#[test]
+fn an_approval_of_a_spec_that_the_storage_has_lost_does_not_count_for_the_next_one_of_its_number() {
+    let earlier = waiting();
+    let mut facts = earlier.clone();
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.generations.push(spec(2, "4.14.13"));
+    upgrade.acknowledged.push((seconds(5), 2));
+    approve(&mut facts, 2, "plan", seconds(10));
+    assert!(may_start(&facts, seconds(15)));
+    facts.now = seconds(20);
+    facts.rewind(earlier);
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.generations.push(spec(2, "4.14.14"));
+    upgrade.acknowledged.push((seconds(25), 2));
+    assert!(!may_start(&facts, seconds(30)));
+}
