@@ -410,8 +410,8 @@ pub struct ClustersSummary {
     pub complete: i64,
     /// Clusters whose upgrade failed.
     pub failed: i64,
-    /// Clusters whose update has not been requested yet. Besides those that wait, these are the blocked ones, and those
-    /// whose pre-action is running or degraded.
+    /// Clusters whose update has not been requested yet. Besides those that wait, these are the blocked ones, those whose
+    /// pre-action is running or degraded, and those that are skipped or aborted.
     pub pending: i64,
 }
 
@@ -436,8 +436,8 @@ pub struct ActionSummary {
 pub struct ClusterNote {
     /// Name of the ManagedCluster.
     pub name: String,
-    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators,
-    /// Soaking, Complete, PostAction or Failed. A newer release may write other words.
+    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Workers, Operators,
+    /// Soaking, PostAction or Failed. A newer release may write other words.
     #[schemars(schema_with = "schema::word")]
     pub phase: Phase,
     /// Machine-readable cause.
@@ -462,8 +462,9 @@ pub struct CauseGroup {
     /// 128 letters, digits, dots, hyphens and underscores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Phase of the clusters: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators, Soaking,
-    /// PostAction or Failed. A newer release may write other words.
+    /// Phase of the clusters: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Workers, Operators,
+    /// Soaking, PostAction or Failed. Complete, Skipped and Aborted clusters have no cause. A newer release may write other
+    /// words.
     #[schemars(schema_with = "schema::word")]
     pub phase: Phase,
     /// Number of clusters.

@@ -10,8 +10,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use rollout::forecast::{Defect, Durations, Options, Samples, end_range, forecast};
 use rollout::{
-    Attempt, Cluster, Eligibility, Fleet, Limit, Outcome, Phase, Policy, Preflight, Reason, Record,
-    Selection, Stage, Step, StepRecord, StepStatus, StepWork, Work, plan,
+    Attempt, Cluster, Eligibility, Fleet, KnownApprovals, Limit, Outcome, Phase, Policy, Preflight, Reason,
+    Record, Selection, Stage, Step, StepRecord, StepStatus, StepWork, Work, plan,
 };
 use serde::Serialize;
 
@@ -343,6 +343,7 @@ pub fn policy_with_slots(slots: usize) -> Policy {
         allow_downgrade: false,
         requires_preflight: false,
         checkpoints: Vec::new(),
+        approvals: KnownApprovals::Current,
         spec_hash: "spec".into(),
     }
 }

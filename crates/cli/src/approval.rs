@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::render::rehearse::seconds;
 use crate::table::one_line;
-use crate::upgrade::Upgrade;
+use crate::upgrade::{NotStarted, Upgrade};
 
 /// Plural of the kind in URLs and messages.
 pub const PLURAL: &str = "managedclustersupgradeapprovals";
@@ -80,15 +80,20 @@ pub fn summary(upgrade: &Upgrade, checkpoint: &CheckpointStatus) -> String {
         one_line(&checkpoint.plan_hash)
     );
     let counts = upgrade.counts();
-    let _ = writeln!(
+    let not_started = upgrade.status.as_ref().map(NotStarted::of).unwrap_or_default();
+    let _ = write!(
         text,
         "  target {}, {} of {} clusters complete, {} failed, {} pending",
         one_line(&upgrade.target()),
         counts.complete,
         counts.total,
         counts.failed,
-        counts.pending
+        not_started.pending
     );
+    for (clusters, phase) in not_started.left_out() {
+        let _ = write!(text, ", {clusters} {}", phase.as_str().to_lowercase());
+    }
+    text.push('\n');
     if !checkpoint.changed.is_empty() {
         let _ = writeln!(
             text,

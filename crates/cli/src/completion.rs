@@ -49,6 +49,8 @@ pub enum Expected {
     Upgrade,
     /// Name of a cluster of this upgrade.
     Cluster(String),
+    /// Name of a checkpoint of this upgrade that waits for an approval.
+    Checkpoint(String),
     /// A file.
     File,
 }
@@ -98,6 +100,7 @@ pub fn expected(words: &[String]) -> Expected {
     let next = command.get_positionals().nth(positionals.len()).or_else(more);
     match (next.map(|arg| arg.get_id().as_str()), positionals.first()) {
         (Some("cluster" | "clusters"), Some(name)) => Expected::Cluster((*name).to_owned()),
+        (Some("checkpoint"), Some(name)) => Expected::Checkpoint((*name).to_owned()),
         (Some("name"), _) => Expected::Upgrade,
         _ => next.map_or_else(|| Expected::Words(Vec::new()), values),
     }

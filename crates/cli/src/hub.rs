@@ -1,7 +1,9 @@
 //! Requests to the hub for upgrades, reports and works. This module renders nothing.
 
+pub mod answers;
 pub mod any;
 
+use answers::Answers;
 use api::names::{LABEL_MCU_UID, LABEL_STEP, PROBE};
 use api::views::ManifestWork;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeApproval, ManagedClustersUpgradeReport};
@@ -10,7 +12,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{ApiResource, GroupVersionKind, ListParams, Patch, PatchParams, PostParams, Request};
 use kube::core::ObjectList;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use resolve::lists::{ListKind, ListedPage};
 use serde_json::Value;
 
@@ -69,8 +71,12 @@ impl Hub {
     }
 
     fn upgrades(&self) -> Api<Object> {
+        self.upgrades_by(self.connection.client().clone())
+    }
+
+    fn upgrades_by(&self, client: Client) -> Api<Object> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
-        Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource)
+        Api::namespaced_with(client, self.namespace(), &resource)
     }
 
     /// The upgrade of this name.
@@ -291,12 +297,20 @@ impl Hub {
         Ok(Upgrade::read(object.into_value()))
     }
 
-    /// Every state of an upgrade from now on, and `None` when it is deleted. A lost connection is restored, with backoff.
-    pub fn follow(&self, name: &str) -> impl Stream<Item = Result<Option<Upgrade>, String>> + Send + use<> {
+    /// Every state of an upgrade from now on, and `None` when it is deleted. A lost connection is restored, with backoff; the answers
+    /// tell when it is.
+    pub fn follow(
+        &self,
+        name: &str,
+    ) -> (
+        impl Stream<Item = Result<Option<Upgrade>, String>> + Send + use<>,
+        Answers,
+    ) {
         let config = watcher::Config::default()
             .fields(&format!("metadata.name={name}"))
             .timeout(RENEWAL);
-        watcher(self.upgrades(), config)
+        let (client, answers) = Answers::of(self.connection.client());
+        let states = watcher(self.upgrades_by(client), config)
             .default_backoff()
             .scan(false, |listed, event| {
                 let next = match event {
@@ -314,6 +328,7 @@ impl Hub {
                 };
                 std::future::ready(Some(next))
             })
-            .filter_map(std::future::ready)
+            .filter_map(std::future::ready);
+        (states, answers)
     }
 }

@@ -7,6 +7,7 @@ use api::conditions;
 use api::lenient::Lenient;
 use api::mcu::{ClustersSummary, ManagedClustersUpgradeStatus};
 use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID};
+use api::report::Phase;
 use api::time::{parse_rfc3339, to_chrono};
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -56,6 +57,40 @@ pub enum Verdict {
     Ready,
     /// The upgrade is Stalled, with reason and message.
     Stalled(String, String),
+}
+
+/// Clusters whose update has not been requested. `clustersSummery` counts all of them as pending, also those that the spec leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NotStarted {
+    /// Clusters that are not left out.
+    pub pending: i64,
+    /// Clusters that are skipped.
+    pub skipped: i64,
+    /// Clusters that are aborted.
+    pub aborted: i64,
+}
+
+impl NotStarted {
+    /// Those of a status. An older controller wrote no phases, and knew no clusters that are left out.
+    #[must_use]
+    pub fn of(status: &ManagedClustersUpgradeStatus) -> NotStarted {
+        let with = |phase: Phase| status.phases.get(phase.as_str()).copied().unwrap_or_default();
+        let (skipped, aborted) = (with(Phase::Skipped), with(Phase::Aborted));
+        let counted = status.clusters_summery.unwrap_or_default().pending;
+        NotStarted {
+            pending: counted.saturating_sub(skipped).saturating_sub(aborted).max(0),
+            skipped,
+            aborted,
+        }
+    }
+
+    /// How many clusters are left out, and how. Empty if none is.
+    #[must_use]
+    pub fn left_out(self) -> Vec<(i64, Phase)> {
+        let mut all = vec![(self.skipped, Phase::Skipped), (self.aborted, Phase::Aborted)];
+        all.retain(|(clusters, _)| *clusters > 0);
+        all
+    }
 }
 
 impl Upgrade {
@@ -252,6 +287,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn clusters_that_are_left_out_are_not_pending() {
+        let of = |phases: Value| {
+            let status = json!({
+                "observedGeneration": 1, "phases": phases,
+                "clustersSummery": {"total": 7, "initialized": 1, "partialUpgrade": 0, "complete": 1, "failed": 0, "pending": 6},
+            });
+            NotStarted::of(&Upgrade::read(json!({"status": status})).status.unwrap())
+        };
+        let all = of(json!({"Complete": 1, "Pending": 3, "Skipped": 2, "Aborted": 1}));
+        assert_eq!(all.pending, 3);
+        assert_eq!(all.left_out(), [(2, Phase::Skipped), (1, Phase::Aborted)]);
+        let none = of(json!({}));
+        assert_eq!((none.pending, none.left_out()), (6, Vec::new()));
+    }
 
     #[test]
     fn the_target_is_that_of_the_status_and_until_there_is_one_that_of_the_spec() {

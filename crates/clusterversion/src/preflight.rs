@@ -12,7 +12,8 @@ pub use facts::{
     AppliedUpdate, Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolGroup, PoolState, Pools,
 };
 pub use judge::{
-    PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, judge, lacks_target, request,
+    PlannedUpdate, PreflightFinding, PreflightReason, Request, Verdict, gates_of_update, judge, lacks_target,
+    request,
 };
 pub use update_graph::query::UpdatesTo;
 

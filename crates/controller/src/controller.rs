@@ -190,8 +190,8 @@ fn drop_jobs(context: &Context, jobs: Vec<WriteJob>) {
     }
 }
 
-/// Calls back the deletions that clean up where the hub may not have the rows any more by which they were decided. Those that
-/// are still due are queued again (`docs/design/rules.md#terminal-row-first`).
+/// Calls back the deletions that clean up, and the withdrawals, where the hub may not have the rows any more by which they were
+/// decided. Those that are still due are queued again (`docs/design/rules.md#terminal-row-first`).
 fn call_back(context: &Context) {
     let disowned: Vec<Arc<str>> = context.with(|state| {
         let upgrades = state.upgrades.iter_mut();
@@ -200,7 +200,7 @@ fn call_back(context: &Context) {
         disowned.collect()
     });
     for upgrade in disowned {
-        drop_jobs(context, context.queue.take_clean_ups(&upgrade));
+        drop_jobs(context, context.queue.take_permitted_by_rows(&upgrade));
     }
 }
 

@@ -97,8 +97,8 @@ pub(crate) trait Watched: Sized {
         false
     }
 
-    /// Handles that the watch has ended, so that nobody tells of changes before the next list.
-    fn lost(_: &mut crate::state::context::State) {}
+    /// Handles that the kind is listed and watched after it was not, or not for the wanted view.
+    fn became_fresh(_: &mut crate::state::context::State) {}
 
     /// Removes everything that a complete list of version `newest` did not contain.
     fn retain(state: &mut crate::state::context::State, context: &Context, seen: &AHashSet<Key>, newest: u64);
@@ -326,10 +326,13 @@ impl Watched for Approval {
         plan_again(state, &concerned);
     }
 
-    /// One may be deleted meanwhile.
-    fn lost(state: &mut crate::state::context::State) {
-        let concerned = state.index.approvals.retain(&AHashSet::new());
-        plan_again(state, &concerned);
+    /// What was planned meanwhile went by no approval, also where the upgrade has none.
+    fn became_fresh(state: &mut crate::state::context::State) {
+        for entry in state.upgrades.values_mut() {
+            let spec = entry.in_force();
+            let has_checkpoints = spec.is_some_and(|spec| !spec.policy.checkpoints.is_empty());
+            entry.dirty |= entry.archive.is_none() && has_checkpoints;
+        }
     }
 
     fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {

@@ -154,9 +154,12 @@ fn git(arguments: &[&str]) -> Result<String> {
 /// Builds the image, writes it, and pushes it where that is asked for.
 ///
 /// # Errors
-/// Something for an architecture is not installed (the message says how it is got), a build fails, or the registry refuses
-/// something.
+/// The reference to push to is not one, something for an architecture is not installed (the message says how it is got), a build fails,
+/// or the registry refuses something.
 pub fn run(args: &ImageArgs) -> Result<()> {
+    if let Some(reference) = &args.push {
+        push::tagged(reference).context("--push")?;
+    }
     let commit = Commit::read()?;
     let program = args.program;
     let certificates = match &args.certificates {

@@ -1,9 +1,14 @@
 //! The browser of tests: Chromium with its `WebDriver` server, from `PATH`.
 //!
-//! Debian has them as the packages `chromium` and `chromium-driver`. Tests that need them are skipped where they are missing.
+//! Debian has them as the packages `chromium` and `chromium-driver`. Tests that need them are skipped where they are missing. To be sure
+//! that they run, set `MCU_BROWSER` to `required`: then a missing browser is an error.
 
 use std::path::PathBuf;
 
+/// The variable that says whether there must be a browser.
+const VARIABLE: &str = "MCU_BROWSER";
+/// Its value if there must be one.
+const REQUIRED: &str = "required";
 /// Names under which the browser is installed.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// The `WebDriver` server of the same release.
@@ -18,14 +23,23 @@ pub struct BrowserPrograms {
     pub driver: PathBuf,
 }
 
-/// The browser of this machine. `None`, and a line on standard error that says so, if there is none.
+/// The browser of this machine. `None`, and a line on standard error that says so, if there is none and nobody requires one.
+///
+/// # Panics
+/// There is no browser, and `MCU_BROWSER` requires one.
 #[must_use]
 pub fn find() -> Option<BrowserPrograms> {
-    let found = search(&path());
-    if found.is_none() {
-        eprintln!("skipped: {}", missing());
+    let is_required = std::env::var_os(VARIABLE).is_some_and(|value| value == REQUIRED);
+    found(search(&path()), is_required)
+}
+
+fn found(programs: Option<BrowserPrograms>, is_required: bool) -> Option<BrowserPrograms> {
+    if programs.is_none() {
+        let why = missing();
+        assert!(!is_required, "{why} ({VARIABLE} is {REQUIRED})");
+        eprintln!("skipped: {why}");
     }
-    found
+    programs
 }
 
 /// One line for the end of a run of tests: whether the tests that need a browser ran.
@@ -75,6 +89,17 @@ mod tests {
 
     #[test]
     fn the_summary_says_whether_there_is_a_browser() {
-        assert_eq!(find().is_none(), summary().contains("NOT"));
+        assert_eq!(search(&path()).is_none(), summary().contains("NOT"));
+    }
+
+    #[test]
+    fn a_missing_browser_skips_tests() {
+        assert_eq!(found(None, false), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "install chromium and chromium-driver (MCU_BROWSER is required)")]
+    fn a_missing_browser_that_is_required_fails_tests() {
+        let _ = found(None, true);
     }
 }

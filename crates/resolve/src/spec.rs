@@ -15,7 +15,7 @@ use clusterversion::preflight::PlannedUpdate;
 use observe::KnownCalendars;
 use observe::preflight::{ProbeKind, Question, Questions};
 use rollout::forecast::sum_of_time_limits;
-use rollout::{Checkpoint, CheckpointPlace, Hold, Policy};
+use rollout::{Checkpoint, CheckpointPlace, Hold, KnownApprovals, Policy};
 use sha2::{Digest, Sha256};
 
 use crate::works::probe::ProbeTemplate;
@@ -126,6 +126,7 @@ pub fn resolve_spec(
             .as_ref()
             .is_some_and(|preflight| preflight.mode == PreflightMode::Require),
         checkpoints,
+        approvals: KnownApprovals::Current,
         spec_hash,
     };
     let calendars = KnownCalendars::new(minimum_to_begin_with(upgrade, &policy));
@@ -213,11 +214,9 @@ fn checkpoints(spec: &ManagedClustersUpgradeSpec) -> Vec<Checkpoint> {
 }
 
 /// Hash of what an approval covers: the whole spec, except that somebody pauses the upgrade or retries failed clusters. It is long,
-/// because the author of a spec could find another one with the same short hash.
+/// because the author of a spec could find another one with the same short hash. Specs without checkpoints have one, too: the hash of a
+/// plan that `kubectl mcu plan` prints is made of it.
 fn approved_hash(upgrade: &Upgrade, spec: &ManagedClustersUpgradeSpec) -> Arc<str> {
-    if spec.upgrade_strategy.approvals.is_empty() {
-        return Arc::from("");
-    }
     let mut covered = spec.clone();
     covered.paused = false;
     covered.upgrade_strategy.retry.clear();

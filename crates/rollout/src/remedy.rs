@@ -142,7 +142,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::RiskUnknown,
-        "The cluster cannot evaluate a risk yet: check its monitoring (oc adm upgrade --include-not-recommended). To start it anyway, accept the risk by name in spec.clusterVersion.acceptRisks, or set spec.preflight.unknownRisks to Accept.",
+        "If the message names risks that the cluster cannot evaluate: fix its monitoring (oc adm upgrade --include-not-recommended), accept each risk by name (kubectl mcu accept {name} RISK -n {namespace} --reason TEXT), or set spec.preflight.unknownRisks to Accept. If it says that they are evaluated only in another channel, set spec.preflight.setChannel. If it names no risk, update the work agent of the cluster, or set spec.clusterVersion.image.",
     ),
     (
         Reason::AdminAckRequired,

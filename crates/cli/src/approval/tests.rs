@@ -51,6 +51,22 @@ fn what_is_approved_is_shown_with_what_changed_and_what_holds_clusters() {
 }
 
 #[test]
+fn clusters_that_are_left_out_are_no_pending_ones() {
+    let mut upgrade = upgrade(&[("half", "Waiting")]);
+    let status = upgrade.status.as_mut().unwrap();
+    status.phases.extend([
+        ("Complete".to_owned(), 1),
+        ("Pending".to_owned(), 1),
+        ("Skipped".to_owned(), 1),
+    ]);
+    let text = summary(&upgrade, waiting(&upgrade, None).unwrap());
+    assert!(
+        text.contains("1 of 3 clusters complete, 0 failed, 1 pending, 1 skipped\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_approval_names_the_plan_as_it_is_and_who_approves() {
     let upgrade = upgrade(&[("half", "Waiting")]);
     let checkpoint = waiting(&upgrade, None).unwrap();

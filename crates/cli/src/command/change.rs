@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::objects;
 use crate::screen::Screen;
-use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
+use crate::upgrade::{NotStarted, TYPE_AND_GROUP, Upgrade};
 
 pub(super) async fn pause(
     common: &Common,
@@ -79,8 +79,8 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
         .get(Phase::Blocked.as_str())
         .copied()
         .unwrap_or_default();
-    let pending = status.clusters_summery.unwrap_or_default().pending;
-    let pending = counted(pending.saturating_sub(blocked), "pending cluster");
+    let pending = NotStarted::of(status).pending.saturating_sub(blocked);
+    let pending = counted(pending, "pending cluster");
     if paused {
         let in_flight = status.in_flight.unwrap_or_default();
         let in_flight = format!("{} in flight", counted(in_flight, "cluster"));

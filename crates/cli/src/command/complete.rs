@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::screen::Screen;
+use crate::upgrade::Upgrade;
 
 /// Time limit for the hub, because the user who pressed Tab is waiting.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -21,6 +22,7 @@ pub(super) async fn run(common: &Common, words: &[String], screen: Screen) -> Re
         Expected::File => (Vec::new(), true),
         Expected::Upgrade => (ask(upgrades(&common)).await, false),
         Expected::Cluster(name) => (ask(clusters(&common, &name)).await, false),
+        Expected::Checkpoint(name) => (ask(checkpoints(&common, &name)).await, false),
     };
     screen.print(&answer(&candidates, last, files));
     Ok(Exit::Done)
@@ -43,6 +45,18 @@ async fn clusters(common: &Common, name: &str) -> Result<Vec<String>, Failure> {
     let upgrade = hub.upgrade(name).await?;
     let rows = hub.rows(&upgrade).await?;
     Ok(rows.rows.into_iter().map(|row| row.cluster).collect())
+}
+
+async fn checkpoints(common: &Common, name: &str) -> Result<Vec<String>, Failure> {
+    let upgrade = Hub::connect(common).await?.upgrade(name).await?;
+    Ok(waiting_names(&upgrade))
+}
+
+/// The checkpoints that can be approved: those that wait.
+fn waiting_names(upgrade: &Upgrade) -> Vec<String> {
+    let all = upgrade.status.iter().flat_map(|status| &status.approvals);
+    let waiting = all.filter(|checkpoint| checkpoint.is_waiting());
+    waiting.map(|checkpoint| checkpoint.name.clone()).collect()
 }
 
 /// The common flags, with those that choose the hub and the namespace taken from the words typed so far.
@@ -82,7 +96,21 @@ fn with_flags(common: &Common, words: &[String]) -> Common {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn only_checkpoints_that_wait_are_offered() {
+        let states = [("first", "Approved"), ("half", "Waiting"), ("rest", "Ahead")];
+        let approvals = states.map(|(name, state)| json!({"name": name, "state": state, "planHash": "1a2b"}));
+        let upgrade = Upgrade::read(json!({
+            "metadata": {"name": "spring", "namespace": "upgrades", "uid": "u1", "generation": 1},
+            "status": {"observedGeneration": 1, "approvals": approvals},
+        }));
+        assert_eq!(waiting_names(&upgrade), ["half"]);
+        assert!(waiting_names(&Upgrade::default()).is_empty());
+    }
 
     #[test]
     fn flags_among_the_words_choose_the_hub() {

@@ -45,7 +45,8 @@ pub(super) async fn run(
     }
     let answers = probes(&hub, &upgrade, screen).await?.unwrap_or_default();
     let rows = hub.rows(&upgrade).await.map(|rows| rows.rows).unwrap_or_default();
-    screen.note(&about(consent, name, &answers, &rows));
+    let target = upgrade.spec_text("/clusterVersion/version");
+    screen.note(&about((consent, name), target, &answers, &rows));
     screen.note(&unreached(consent, &upgrade, &rows));
     let (list, edit) = edited(&upgrade, consent, name, reason);
     let shown = manifest(&upgrade, consent, &list);
@@ -120,16 +121,16 @@ pub(super) async fn probes(hub: &Hub, upgrade: &Upgrade, screen: Screen) -> Resu
     }
 }
 
-/// What a risk or gate is about, and whom it concerns.
-fn about(consent: Consent, name: &str, answers: &Answers, rows: &[ReportRow]) -> String {
-    let mut texts = reported(consent, name, answers);
+/// What a risk or gate of an update to `target` is about, and whom it concerns.
+fn about((consent, name): (Consent, &str), target: &str, answers: &Answers, rows: &[ReportRow]) -> String {
+    let mut texts = reported(consent, name, answers, target);
     if texts.is_empty() {
         texts = reported_by_rows(consent, name, rows);
     }
     if !texts.is_empty() {
         return shown(name, &texts);
     }
-    let known = names(consent, answers);
+    let known = names(consent, answers, target);
     let mut note = format!(
         "Note: no cluster of the upgrade reports a {} with this name.",
         consent.noun()

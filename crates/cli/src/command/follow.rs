@@ -53,7 +53,8 @@ async fn watch(
     view: &mut View,
 ) -> Result<Exit, Failure> {
     let far = Instant::now() + Duration::from_hours(24 * 3650);
-    let mut events = std::pin::pin!(hub.follow(name));
+    let (events, mut answers) = hub.follow(name);
+    let mut events = std::pin::pin!(events);
     let mut resizes = Resizes::listen();
     // Elsewhere Ctrl-Z stops the program as usual.
     let mut stops = view.is_live().then(Stops::listen).unwrap_or_default();
@@ -63,6 +64,7 @@ async fn watch(
     }
     loop {
         let (is_live, next_frame) = (view.is_live(), view.next_frame());
+        let is_in_trouble = !view.trouble.is_empty();
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(Some(upgrade))) => {
@@ -72,9 +74,14 @@ async fn watch(
                     }
                 }
                 Some(Ok(None)) => return Err(Failure::not_found(PLURAL, name)),
-                Some(Err(error)) => view.trouble(error),
+                Some(Err(error)) => {
+                    answers.forget();
+                    view.trouble(error);
+                }
                 None => return Err(Failure::Unreachable("the watch ended".to_owned())),
             },
+            // The watch is restored, also if nothing has changed.
+            () = answers.next(), if is_in_trouble => view.trouble(String::new()),
             () = view.rows_changed() => {}
             () = resizes.next(), if is_live => view.is_due = true,
             () = stops.next(), if is_live => view.suspend(&mut stops).await,

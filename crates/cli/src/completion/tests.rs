@@ -43,6 +43,12 @@ fn names_are_asked_from_the_hub() {
     assert_eq!(at("causes "), Expected::Upgrade);
     assert_eq!(at("why spring e"), Expected::Cluster("spring".to_owned()));
     assert_eq!(at("why spring edge-1 "), Expected::Words(Vec::new()));
+    assert_eq!(at("approve "), Expected::Upgrade);
+    assert_eq!(
+        at("approve spring --message CHG0042 af"),
+        Expected::Checkpoint("spring".to_owned())
+    );
+    assert_eq!(at("approve spring half "), Expected::Words(Vec::new()));
     for line in [
         "retry spring ",
         "retry spring edge-1 ",

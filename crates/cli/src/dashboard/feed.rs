@@ -3,21 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use api::ManagedClustersUpgrade;
 use futures::{Stream, StreamExt};
-use kube::Api;
 use kube::api::{ApiResource, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use super::fleet::Fleet;
 use super::report::Report;
 use crate::failure::Failure;
+use crate::hub::answers::Answers;
 use crate::hub::{Hub, RENEWAL};
 use crate::object::Object;
 use crate::rows;
@@ -26,10 +25,6 @@ use crate::upgrade::{self, Upgrade};
 /// Objects in a page of a list. An upgrade may have a megabyte, and a report of 250 rows about 200 KB.
 const UPGRADES_PER_PAGE: u32 = 20;
 const REPORTS_PER_PAGE: u32 = 10;
-
-/// A watch that fails is begun anew after at most a minute, and each attempt fails within 30 seconds. One that succeeds says nothing before
-/// the next change, so a longer silence means that the hub is watched again.
-const SILENCE: Duration = Duration::from_mins(2);
 
 /// Namespace and name of an upgrade.
 pub type Key = (String, String);
@@ -137,7 +132,7 @@ fn without_bulk(mut upgrade: Upgrade) -> Upgrade {
 /// The hub rejects the request.
 pub async fn probe(hub: &Hub, all_namespaces: bool) -> Result<(), Failure> {
     let params = ListParams::default().limit(1);
-    let api = api_of_upgrades(hub, all_namespaces);
+    let api = api_of_upgrades(hub, hub.connection().client().clone(), all_namespaces);
     let list = hub.connection().bound(api.list(&params), upgrade::PLURAL);
     list.await.map(drop)
 }
@@ -148,16 +143,16 @@ pub fn upgrades(hub: &Hub, all_namespaces: bool) -> Watched<Upgrades> {
     let config = watcher::Config::default()
         .page_size(UPGRADES_PER_PAGE)
         .timeout(RENEWAL);
+    let (client, answers) = Answers::of(hub.connection().client());
     follow(
-        watcher(api_of_upgrades(hub, all_namespaces), config),
+        watcher(api_of_upgrades(hub, client, all_namespaces), config),
         Upgrades::handle,
-        SILENCE,
+        answers,
     )
 }
 
-fn api_of_upgrades(hub: &Hub, all_namespaces: bool) -> Api<Object> {
+fn api_of_upgrades(hub: &Hub, client: Client, all_namespaces: bool) -> Api<Object> {
     let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
-    let client = hub.connection().client().clone();
     if all_namespaces {
         Api::all_with(client, &resource)
     } else {
@@ -168,7 +163,7 @@ fn api_of_upgrades(hub: &Hub, all_namespaces: bool) -> Api<Object> {
 /// Watches the reports of an upgrade.
 #[must_use]
 pub fn fleet(hub: &Hub, upgrade: &Upgrade) -> Watched<Fleet> {
-    let client = hub.connection().client().clone();
+    let (client, answers) = Answers::of(hub.connection().client());
     let api: Api<Report> = Api::namespaced(client, &upgrade.namespace);
     let config = watcher::Config::default()
         .labels(&rows::selector(&upgrade.name))
@@ -188,12 +183,12 @@ pub fn fleet(hub: &Hub, upgrade: &Upgrade) -> Watched<Fleet> {
             watcher::Event::InitDone => fleet.end_list(),
             watcher::Event::Delete(report) => fleet.remove(report.name()),
         },
-        SILENCE,
+        answers,
     )
 }
 
-/// Applies every event of a watch to a value. A lost connection is restored, with backoff, and after so much silence it is.
-fn follow<T, K, S, H>(events: S, mut handle: H, silence: Duration) -> Watched<T>
+/// Applies every event of a watch to a value. A lost connection is restored, with backoff; the answers tell when it is.
+fn follow<T, K, S, H>(events: S, mut handle: H, mut answers: Answers) -> Watched<T>
 where
     T: Default + Send + 'static,
     K: Send,
@@ -210,20 +205,20 @@ where
         let mut events = std::pin::pin!(events.default_backoff());
         let mut is_in_trouble = false;
         loop {
-            let next = events.next();
-            let event = if is_in_trouble {
-                timeout(silence, next).await
-            } else {
-                Ok(next.await)
-            };
-            let trouble = match event {
-                Ok(Some(Ok(event))) => {
-                    handle(&mut target.lock(), event);
-                    String::new()
-                }
-                Ok(Some(Err(error))) => error.to_string(),
-                Ok(None) => break,
-                Err(_silence) => String::new(),
+            let trouble = tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(event)) => {
+                        handle(&mut target.lock(), event);
+                        String::new()
+                    }
+                    Some(Err(error)) => {
+                        answers.forget();
+                        error.to_string()
+                    }
+                    None => break,
+                },
+                // The watch is restored, also if nothing has changed.
+                () = answers.next(), if is_in_trouble => String::new(),
             };
             is_in_trouble = !trouble.is_empty();
             target.trouble.send_replace(trouble);

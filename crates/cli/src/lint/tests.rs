@@ -222,6 +222,40 @@ fn a_setting_without_effect_is_a_warning() {
 }
 
 #[test]
+fn what_the_form_of_the_request_makes_useless_is_a_warning() {
+    let linter = linter();
+    let image = format!("quay.io/x@sha256:{}", "0a".repeat(32));
+    let warned = |target: Value, preflight: Value| -> Vec<String> {
+        let found = linter.check(&object(
+            &json!({"clusterVersion": target, "preflight": preflight}),
+        ));
+        assert!(found.iter().all(|problem| problem.warning), "{found:?}");
+        found.into_iter().map(|problem| problem.field).collect()
+    };
+    let back = json!({"version": "4.20.4", "allowDowngrade": true});
+    assert_eq!(
+        warned(back.clone(), json!({"mode": "Require"})),
+        ["spec.clusterVersion.allowDowngrade"]
+    );
+    assert!(warned(back, json!({"mode": "Report"})).is_empty());
+    let by_image = json!({"version": "4.20.4", "image": image, "allowDowngrade": true});
+    assert!(
+        warned(
+            by_image.clone(),
+            json!({"mode": "Require", "ignore": ["Failing"]})
+        )
+        .is_empty()
+    );
+    let useless =
+        json!({"mode": "Require", "unknownRisks": "Accept", "ignore": ["Failing", "CannotRetrieveUpdates"]});
+    assert_eq!(
+        warned(by_image, useless.clone()),
+        ["spec.preflight.ignore[1]", "spec.preflight.unknownRisks"]
+    );
+    assert!(warned(json!({"version": "4.20.4"}), useless).is_empty());
+}
+
+#[test]
 fn names_and_labels_that_cannot_exist_are_refused_once() {
     let linter = linter();
     let key = json!({"matchExpressions": [{"key": "gpu type", "operator": "DoesNotExist"}]});

@@ -60,5 +60,40 @@ pub(super) fn settings(object: &Value) -> Vec<Problem> {
             );
         }
     }
+    found.extend(of_the_request(spec));
+    found
+}
+
+/// Settings that the form of the request makes useless: a cluster checks a request by image neither against the updates that it offers nor
+/// for their risks, and offers no older version to be requested without one.
+fn of_the_request(spec: &Value) -> Vec<Problem> {
+    let (preflight, target) = (&spec["preflight"], &spec["clusterVersion"]);
+    let is_set = |field: &str| target[field].as_str().is_some_and(|text| !text.is_empty());
+    let mut found = Vec::new();
+    if is_set("image") {
+        let by_image =
+            "has no effect with spec.clusterVersion.image, because a cluster checks such a request";
+        if preflight["unknownRisks"] == "Accept" {
+            found.push(Problem::warning(
+                "spec.preflight.unknownRisks",
+                format!("{by_image} for no risks; remove one of them"),
+            ));
+        }
+        let ignored = preflight["ignore"].as_array().into_iter().flatten();
+        for (index, _) in ignored
+            .enumerate()
+            .filter(|(_, name)| **name == "CannotRetrieveUpdates")
+        {
+            found.push(Problem::warning(
+                format!("spec.preflight.ignore[{index}]"),
+                format!("{by_image} against no list of updates; remove it"),
+            ));
+        }
+    } else if is_set("version") && target["allowDowngrade"] == true && preflight["mode"] == "Require" {
+        found.push(Problem::warning(
+            "spec.clusterVersion.allowDowngrade",
+            "has no effect with spec.preflight.mode Require, because a cluster that runs a newer version does not offer this one and stays Blocked (NotOffered); name the release by spec.clusterVersion.image as well, or remove it",
+        ));
+    }
     found
 }

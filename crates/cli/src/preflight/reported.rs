@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::report::{Phase, ReportRow};
-use clusterversion::preflight::{Offer, PreflightReason};
+use clusterversion::preflight::{Offer, PreflightReason, gates_of_update};
 
 use super::Answers;
 use super::causes::shown;
@@ -29,21 +29,23 @@ impl Consent {
     }
 }
 
-/// The names of the risks that apply or are not evaluated, or of the gates that are not acknowledged.
+/// The names of the risks that apply or are not evaluated, or of the gates that an update to `target` asks for and that are not
+/// acknowledged.
 #[must_use]
-pub fn names(consent: Consent, answers: &Answers) -> Vec<&String> {
+pub fn names<'a>(consent: Consent, answers: &'a Answers, target: &str) -> Vec<&'a String> {
     let mut names: Vec<&String> = Vec::new();
-    each(consent, answers, |_, name, _| names.push(name));
+    each(consent, answers, target, |_, name, _| names.push(name));
     names.sort_unstable();
     names.dedup();
     names
 }
 
-/// The texts that clusters show of the risk or gate with this name, that of the most clusters first. Empty if none reports it.
+/// The texts that clusters show of the risk or gate of an update to `target` with this name, that of the most clusters first. Empty if
+/// none reports it.
 #[must_use]
-pub fn reported(consent: Consent, name: &str, answers: &Answers) -> Vec<ShownText> {
+pub fn reported(consent: Consent, name: &str, answers: &Answers, target: &str) -> Vec<ShownText> {
     let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
-    each(consent, answers, |cluster, known, text| {
+    each(consent, answers, target, |cluster, known, text| {
         if known == name {
             // A cluster counts once, whatever it lists twice.
             texts.entry(cluster).or_insert(text);
@@ -56,21 +58,26 @@ pub fn reported(consent: Consent, name: &str, answers: &Answers) -> Vec<ShownTex
     found.by_frequency()
 }
 
-/// Calls `add` with cluster, name and text of everything that clusters report.
-fn each<'a>(consent: Consent, answers: &'a Answers, mut add: impl FnMut(&'a str, &'a String, &'a str)) {
+/// Calls `add` with cluster, name and text of everything that clusters report of an update to `target`.
+fn each<'a>(
+    consent: Consent,
+    answers: &'a Answers,
+    target: &str,
+    mut add: impl FnMut(&'a str, &'a String, &'a str),
+) {
     for (cluster, facts) in answers {
-        match (consent, &facts.offer, &facts.gates) {
-            (Consent::Risk, Ok(Offer::Conditional { risks, .. }), _) => {
+        match (consent, &facts.offer) {
+            (Consent::Risk, Ok(Offer::Conditional { risks, .. })) => {
                 for risk in risks.iter().filter(|risk| risk.applies != Some(false)) {
                     add(cluster, &risk.name, &risk.message);
                 }
             }
-            (Consent::Gate, _, Ok(gates)) => {
-                for gate in gates {
+            (Consent::Gate, _) => {
+                for gate in gates_of_update(facts, target) {
                     add(cluster, &gate.key, &gate.text);
                 }
             }
-            _ => {}
+            (Consent::Risk, _) => {}
         }
     }
 }

@@ -206,8 +206,8 @@ fn a_hostile_name_gives_no_command() {
 #[test]
 fn what_can_be_consented_to_is_what_applies_or_is_not_evaluated() {
     let known = answers();
-    assert_eq!(names(Consent::Risk, &known), ["Known", "Leak", "Odd"]);
-    let risk = reported(Consent::Risk, "Leak", &known);
+    assert_eq!(names(Consent::Risk, &known, "4.20.4"), ["Known", "Leak", "Odd"]);
+    let risk = reported(Consent::Risk, "Leak", &known, "4.20.4");
     assert_eq!(
         risk,
         [ShownText {
@@ -216,8 +216,19 @@ fn what_can_be_consented_to_is_what_applies_or_is_not_evaluated() {
             example: "a".to_owned()
         }]
     );
-    let gate = reported(Consent::Gate, "ack-4.19-x", &known);
+    let gate = reported(Consent::Gate, "ack-4.19-x", &known, "4.20.4");
     assert_eq!(gate[0].example, "b");
+    assert_eq!(reported(Consent::Gate, "ack-4.19-x", &known, "4.19.9"), []);
+}
+
+#[test]
+fn a_gate_that_stayed_from_an_earlier_version_cannot_be_consented_to() {
+    let mut facts = facts(&[], &["ack-4.22-a", "ack-4.23-a"]);
+    facts.current = Ok("4.23.1".to_owned());
+    let known = Answers::from([("a".to_owned(), facts)]);
+    assert_eq!(names(Consent::Gate, &known, "5.0.1"), ["ack-4.23-a"]);
+    assert_eq!(reported(Consent::Gate, "ack-4.22-a", &known, "5.0.1"), []);
+    assert!(names(Consent::Gate, &known, "4.23.5").is_empty());
 }
 
 #[test]

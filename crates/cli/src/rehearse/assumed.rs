@@ -2,17 +2,17 @@
 
 use api::message::count;
 use api::report::Phase;
-use resolve::snapshot::Answers;
-use rollout::Step;
+use resolve::snapshot::{Answers, KnownRefusal};
 use rollout::forecast::{ClusterForecast, Run};
+use rollout::{Reason, Step};
 
-/// An update that a cluster refuses never ends; its time limit decides.
+/// An update that a cluster refuses, or does not finish, never ends; its time limit decides.
 const REFUSED: Run = Run {
     takes: None,
     fails: false,
 };
 
-/// How a step ends that a cluster would refuse; `None` if it would not.
+/// How a step ends that a cluster would refuse, or not finish; `None` if it would do neither.
 pub(super) fn refused(answers: &Answers, cluster: &str, step: Step) -> Option<Run> {
     (step == Step::Platform && answers.refusals.contains_key(cluster)).then_some(REFUSED)
 }
@@ -24,11 +24,21 @@ pub(super) fn explain(clusters: &mut [ClusterForecast], answers: &Answers) {
         .filter(|cluster| cluster.phase == Phase::Failed)
     {
         if let Some(refusal) = answers.refusals.get(&cluster.name) {
+            let what = if takes_it(refusal) {
+                "The cluster would take the update and not finish it"
+            } else {
+                "The cluster itself would refuse the update"
+            };
             cluster.reason = refusal.reason;
-            cluster.message =
-                format!("The cluster itself would refuse the update: {}", refusal.message).into();
+            cluster.message = format!("{what}: {}", refusal.message).into();
         }
     }
+}
+
+/// True when a cluster takes the update and does not finish it. It is not finished before the worker pools have followed, and a paused one
+/// does not.
+fn takes_it(refusal: &KnownRefusal) -> bool {
+    refusal.reason == Reason::PoolPaused
 }
 
 /// What is said of the answers. `what`: a plan or a rehearsal.
@@ -57,13 +67,25 @@ pub(super) fn notes(answers: &Answers, what: &str) -> Vec<String> {
             count(answers.unknown_agents, "cluster")
         ));
     }
-    let refusing = answers.refusals.len();
+    let paused = answers
+        .refusals
+        .values()
+        .filter(|refusal| takes_it(refusal))
+        .count();
+    let refusing = answers.refusals.len() - paused;
     if refusing > 0 {
         notes.push(format!(
             "{} {} answered that {} refuse the update. With preflight.mode Report nothing holds them back: they start, and fail when their time limit has passed",
             count(refusing, "cluster"),
             if refusing == 1 { "has" } else { "have" },
             if refusing == 1 { "it would" } else { "they would" },
+        ));
+    }
+    if paused > 0 {
+        notes.push(format!(
+            "{} {} answered that worker pools are paused. With preflight.mode Report nothing holds such a cluster back: it takes the update, waits for these pools, and fails when its time limit has passed. Unpause the pools before it starts",
+            count(paused, "cluster"),
+            if paused == 1 { "has" } else { "have" },
         ));
     }
     if answers.warned > 0 {
@@ -76,52 +98,4 @@ pub(super) fn notes(answers: &Answers, what: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use resolve::snapshot::KnownRefusal;
-    use rollout::Reason;
-
-    use super::*;
-
-    #[test]
-    fn what_is_assumed_is_said_with_the_number_of_clusters() {
-        let of = |not_asked, not_known| {
-            let answers = Answers {
-                not_asked,
-                not_known,
-                ..Answers::default()
-            };
-            notes(&answers, "plan").join("|")
-        };
-        assert_eq!(of(0, 0), "");
-        assert_eq!(
-            of(3, 0),
-            "3 clusters have not been asked yet: the plan assumes that they take the update"
-        );
-        assert_eq!(
-            of(0, 1),
-            "1 cluster has not answered yet: the plan assumes that it takes the update"
-        );
-        assert_eq!(
-            of(1, 1),
-            "2 clusters have not been asked or have not answered yet: the plan assumes that they take the update"
-        );
-    }
-
-    #[test]
-    fn only_the_update_of_a_cluster_that_refuses_never_ends() {
-        let mut answers = Answers::default();
-        let refusal = KnownRefusal {
-            reason: Reason::NotOffered,
-            message: "It is not offered".into(),
-        };
-        answers.refusals.insert(Arc::from("a"), refusal);
-        assert_eq!(refused(&answers, "a", Step::Platform), Some(REFUSED));
-        assert_eq!(refused(&answers, "a", Step::PreAction), None);
-        assert_eq!(refused(&answers, "b", Step::Platform), None);
-        assert!(
-            notes(&answers, "plan")[0].contains("1 cluster has answered that it would refuse the update")
-        );
-    }
-}
+mod tests;

@@ -3,15 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use api::report::Phase;
 use chrono::{DateTime, Utc};
 use resolve::snapshot::{PlannerInput, Snapshot};
-use resolve::spec::short_hash;
 use rollout::forecast::{
-    ClusterForecast, EndRange, FleetMember, Forecast, Options, OtherTimes, Timings, VersionChange, end_range,
-    forecast,
+    EndRange, FleetMember, Forecast, Options, OtherTimes, Timings, VersionChange, end_range, forecast,
 };
-use rollout::{Fleet, Policy, Step};
+use rollout::{Step, hash_of_plan};
 use serde::Serialize;
 
 use crate::rehearse::outcome::{Cause, ClusterCounts, Source, Start, Timeline, Verdict, optional_time, time};
@@ -56,7 +53,8 @@ pub struct UpgradePlan {
     pub begin: DateTime<Utc>,
     /// What holds the upgrade now: Paused or Restored. The plan begins as if it were resumed.
     pub held_by: Option<String>,
-    /// A hash of the spec, the order of starts and the blockers. It changes when what would be done changes, not with the time.
+    /// The hash by which approvals name the present plan: over the spec, the selected clusters and the canaries. It is the one that the
+    /// status of the upgrade tells, except for a file that is not applied yet.
     pub plan_hash: String,
     /// How the upgrade would end.
     pub verdict: Verdict,
@@ -84,7 +82,7 @@ pub struct UpgradePlan {
     pub times: Vec<UsedTime>,
     /// Clusters of which the plan only assumes that they take the update, because they have not answered yet.
     pub unanswered: usize,
-    /// Clusters that would start and refuse the update.
+    /// Clusters that would start and refuse the update, or not finish it.
     pub refusing: usize,
     /// What the reader should know about this plan.
     pub notes: Vec<String>,
@@ -171,6 +169,7 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
         answers,
     } = input;
     notes.extend(assumed::notes(&answers, "plan"));
+    let plan_hash = hash_of_plan(request.now, &policy, &fleet).to_string();
     // A paused upgrade is a plan: the question is what happens once it is resumed.
     let held_by = policy.hold.take();
     let timings = Timings::new(request.now, &policy, &fleet, &profiles, request.others);
@@ -197,7 +196,7 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
         source: request.source,
         begin: request.now,
         held_by: held_by.map(|hold| story::held_by_text(hold).to_owned()),
-        plan_hash: hash(&policy, &fleet, &played),
+        plan_hash,
         verdict: story::verdict(&played),
         stalled: played
             .outlook
@@ -289,19 +288,6 @@ const fn name_of(step: Step) -> &'static str {
         Step::Operators => "Operators",
         Step::PostAction => "PostAction",
     }
-}
-
-/// The hash of what would be done. Nothing of it is a time.
-fn hash(policy: &Policy, fleet: &Fleet, played: &Forecast) -> String {
-    let mut lines = vec![format!("{} {}", policy.revision, played.slots)];
-    let starts = played.starts.iter();
-    lines.extend(starts.map(|(_, name)| format!("start {name}")));
-    let canaries = fleet.clusters.iter().filter(|cluster| cluster.canary);
-    lines.extend(canaries.map(|cluster| format!("canary {}", cluster.name)));
-    let held = |cluster: &&ClusterForecast| cluster.phase != Phase::Complete;
-    let blocked = played.clusters.iter().filter(held);
-    lines.extend(blocked.map(|cluster| format!("{} {} {}", cluster.name, cluster.phase, cluster.reason)));
-    short_hash(&lines.join("\n"))
 }
 
 #[cfg(test)]

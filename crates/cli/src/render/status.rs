@@ -20,7 +20,7 @@ use crate::render::approvals;
 use crate::render::rehearse::seconds;
 use crate::render::{phase_tone, state_tone};
 use crate::table::{Cell, Table, lines, one_line, or_none};
-use crate::upgrade::{Upgrade, changed_at};
+use crate::upgrade::{NotStarted, Upgrade, changed_at};
 
 const BAR: usize = 24;
 
@@ -127,14 +127,20 @@ fn numbers(status: &ManagedClustersUpgradeStatus, clusters: ClustersSummary) -> 
     let degraded = with(|phase| phase == Phase::PreActionDegraded);
     let failed = with(|phase| phase == Phase::Failed);
     let complete = with(|phase| phase == Phase::Complete);
+    let (skipped, aborted) = (
+        with(|phase| phase == Phase::Skipped),
+        with(|phase| phase == Phase::Aborted),
+    );
     // A phase of a newer release counts as pending.
     let total: i64 = status.phases.values().sum();
-    let pending = total - complete - in_flight - finishing - degraded - failed;
+    let pending = total - complete - in_flight - finishing - degraded - failed - skipped - aborted;
     let mut parts = vec![format!("in flight {in_flight}/{}", size(status))];
     parts.extend((finishing > 0).then(|| format!("finishing {finishing}")));
     parts.push(format!("failed {failed}"));
     parts.extend((degraded > 0).then(|| format!("degraded {degraded}")));
     parts.push(format!("pending {pending}"));
+    parts.extend((skipped > 0).then(|| format!("skipped {skipped}")));
+    parts.extend((aborted > 0).then(|| format!("aborted {aborted}")));
     parts
 }
 
@@ -180,7 +186,11 @@ fn counts(
         field(text, "ETA", &eta(estimate));
     }
     field(text, "Failed", &alarming(clusters.failed, paint));
-    field(text, "Pending", &clusters.pending.to_string());
+    let not_started = NotStarted::of(status);
+    field(text, "Pending", &not_started.pending.to_string());
+    for (clusters, phase) in not_started.left_out() {
+        field(text, phase.as_str(), &clusters.to_string());
+    }
     for (key, spec_field, summary) in [
         (
             "Pre-action",

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::stream;
@@ -32,6 +33,8 @@ struct World {
     /// Revision, state, and the revision of each report.
     news: watch::Sender<News>,
     changes: AtomicUsize,
+    /// True while every watch ends and every request fails.
+    fails: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -64,6 +67,7 @@ impl Hub {
             rows: Mutex::new(rows),
             news: watch::Sender::new(news),
             changes: AtomicUsize::new(0),
+            fails: AtomicBool::new(false),
         });
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -128,6 +132,12 @@ impl Hub {
     /// Number of changes so far.
     pub fn changes(&self) -> usize {
         self.world.changes.load(Ordering::Relaxed)
+    }
+
+    /// Ends all watches and fails, or answers again. Nothing of the upgrade changes.
+    pub fn fail(&self, fails: bool) {
+        self.world.fails.store(fails, Ordering::Relaxed);
+        self.world.news.send_modify(|_| ());
     }
 
     /// Completes the upgrade.
@@ -253,6 +263,9 @@ fn answer(
     params: &Params,
     changed: impl Fn(&World, &News, u64) -> Vec<Value> + Send + 'static,
 ) -> Response {
+    if world.fails.load(Ordering::Relaxed) {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    }
     let news = world.news.borrow().clone();
     if !params.watch {
         let items = changed(world, &news, 0);
@@ -267,6 +280,9 @@ fn answer(
         |(world, mut receiver, seen, changed)| async move {
             loop {
                 let news = receiver.borrow_and_update().clone();
+                if world.fails.load(Ordering::Relaxed) {
+                    return None;
+                }
                 let lines: Vec<String> = changed(&world, &news, seen)
                     .into_iter()
                     .map(|object| format!("{}\n", json!({"type": "MODIFIED", "object": object})))

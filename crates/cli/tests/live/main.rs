@@ -177,6 +177,21 @@ fn the_picture_follows_the_reports_and_the_size_of_the_terminal() {
 }
 
 #[test]
+fn a_picture_does_not_warn_any_more_when_the_hub_answers_again_although_nothing_changes() {
+    let hub = Hub::start(30);
+    let mut terminal = follow(&hub, 100, 40);
+    terminal.wait_for("the picture", |screen| screen.contains("edge-00000"));
+    hub.fail(true);
+    terminal.wait_for("the warning", |screen| screen.contains("Warning:"));
+    hub.fail(false);
+    terminal.wait_for("the picture without a warning", |screen| {
+        screen.contains("edge-00000") && !screen.contains("Warning:")
+    });
+    terminal.terminate();
+    assert_eq!(terminal.end().0, Some(130));
+}
+
+#[test]
 fn a_watch_of_ten_thousand_clusters_takes_little_of_one_core() {
     let hub = Hub::start(10_000);
     let mut terminal = follow(&hub, 100, 50);

@@ -261,14 +261,14 @@ fn version(current: &str, plan: &PlannedUpdate, findings: &mut Vec<PreflightFind
     }
 }
 
-/// Whether Upgradeable=False and gates block the update.
-fn is_gated(facts: &Facts, plan: &PlannedUpdate) -> bool {
+/// Whether Upgradeable=False and gates block an update to this version.
+fn is_gated(facts: &Facts, target: &str) -> bool {
     let blocks_patch_updates = facts
         .health
         .as_ref()
         .is_ok_and(|health| health.blocks_patch_updates);
     let current = facts.current.as_deref().unwrap_or_default();
-    blocks_patch_updates || blocks(current, &plan.version)
+    blocks_patch_updates || blocks(current, target)
 }
 
 /// True when the cluster is in another channel than the plan.
@@ -299,7 +299,7 @@ fn health(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindi
             must_be(kind, condition.as_ref(), wanted, reason, findings);
         }
     }
-    if is_gated(facts, plan) {
+    if is_gated(facts, &plan.version) {
         upgradeable(health, findings);
     }
 }
@@ -372,7 +372,7 @@ fn said(kind: &str, condition: &ClusterOperatorCondition) -> String {
 }
 
 fn gates(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
-    if !is_gated(facts, plan) {
+    if !is_gated(facts, &plan.version) {
         return;
     }
     let upgradeable = facts.health.as_ref().ok();
@@ -386,10 +386,10 @@ fn gates(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindin
         );
         return;
     }
-    let Some(gates) = known(&facts.gates, "the gates of the cluster", findings) else {
+    if known(&facts.gates, "the gates of the cluster", findings).is_none() {
         return;
-    };
-    let gates: Vec<&Gate> = gates.iter().filter(|gate| counts(gate, facts, plan)).collect();
+    }
+    let gates = gates_of_update(facts, &plan.version);
     if let Some(condition) = asking.filter(|_| gates.is_empty()) {
         // One of the two is old, or the gate is not among those that were reported.
         findings.push(finding(
@@ -414,14 +414,26 @@ fn gates(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindin
     }
 }
 
-/// Whether a gate counts at the version that the cluster runs. Before a new major version clusters tell the gates of several minor versions,
-/// and those of earlier ones stay on the cluster.
-fn counts(gate: &Gate, facts: &Facts, plan: &PlannedUpdate) -> bool {
+/// The gates that an update to this version asks for, as far as they are known and nobody has acknowledged them on the cluster. An update
+/// within the minor version asks for none.
+#[must_use]
+pub fn gates_of_update<'a>(facts: &'a Facts, target: &str) -> Vec<&'a Gate> {
+    if !is_gated(facts, target) {
+        return Vec::new();
+    }
+    let gates = facts.gates.iter().flatten();
+    gates.filter(|gate| counts(gate, facts, target)).collect()
+}
+
+/// Whether a gate counts at the version that the cluster runs. Clusters tell the gates of each minor version from which the target may be
+/// reached, and those of earlier ones stay on the cluster. For example, a cluster at 4.23 that is to go to 5.0 may still tell a gate of
+/// 4.22, and one at 4.19.3 that is to go to 4.19.4 a gate of 4.18.
+fn counts(gate: &Gate, facts: &Facts, target: &str) -> bool {
     let current = facts.current.as_deref().unwrap_or_default();
     let hop = parse(current)
-        .zip(parse(&plan.version))
+        .zip(parse(target))
         .map(|(from, to)| hop(&from, &to));
-    hop != Some(Hop::Major) || !is_of_another_version(&gate.key, current)
+    hop == Some(Hop::Minor) || !is_of_another_version(&gate.key, current)
 }
 
 /// The finding for pools in a state, if they need a person.

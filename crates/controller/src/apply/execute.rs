@@ -78,6 +78,7 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             cluster,
             uid,
             version,
+            ..
         } => withdraw(client, cluster, (uid, *version)).await,
         Write::MarkSoak {
             cluster, step, patch, ..

@@ -103,6 +103,10 @@ pub enum Write {
         uid: Arc<str>,
         /// Resource version of the object to change.
         version: u64,
+        /// The spec that leaves the cluster out.
+        spec: Arc<ResolvedSpec>,
+        /// As in [`WorkParams`].
+        violations: Option<Arc<Vec<SpecViolation>>>,
     },
     /// Record the start of the soak on a work.
     MarkSoak {

@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::clock;
 
-use super::WriteJob;
 use super::execute::load;
 use super::gate::{GateState, Load, OverloadGate};
 use super::throttle::CleanupThrottle;
+use super::{Write, WriteJob};
 
 /// How long a request outside the queue waits before it checks again whether another request has ended.
 const MAX_READ_WAIT: Duration = Duration::from_millis(100);
@@ -130,14 +130,22 @@ impl WriteQueue {
         self.queues().queue.iter_mut().flat_map(std::mem::take).collect()
     }
 
-    /// Removes the deletions of an upgrade that clean up, and returns them.
-    pub fn take_clean_ups(&self, upgrade: &str) -> Vec<WriteJob> {
+    /// Removes the writes of an upgrade that wait for rows to be written first, and returns them: deletions that clean up, and
+    /// withdrawals.
+    pub fn take_permitted_by_rows(&self, upgrade: &str) -> Vec<WriteJob> {
         let mut queues = self.queues();
-        let queue = &mut queues.queue[Priority::CleanUp as usize];
-        let jobs = std::mem::take(queue).into_iter();
-        let (taken, kept): (VecDeque<_>, VecDeque<_>) = jobs.partition(|job| *job.upgrade == *upgrade);
-        *queue = kept;
-        taken.into()
+        let mut all = Vec::new();
+        for priority in [Priority::Halt, Priority::CleanUp] {
+            let queue = &mut queues.queue[priority as usize];
+            let is_permitted = |job: &WriteJob| {
+                *job.upgrade == *upgrade && !matches!(job.write, Write::Delete { halt: true, .. })
+            };
+            let jobs = std::mem::take(queue).into_iter();
+            let (taken, kept): (VecDeque<_>, VecDeque<_>) = jobs.partition(is_permitted);
+            *queue = kept;
+            all.extend(taken);
+        }
+        all
     }
 
     /// Takes the job with the highest priority; waits if there is none. A writer that does not clean up stays

@@ -99,7 +99,17 @@ fn a_deletion_that_waits_is_called_back_when_the_row_that_permits_it_is_set_back
         crate::fixture::write(entry);
         entry.begin(&cluster, None);
     });
-    context.queue.push([deletion("u1"), deletion("u2")]);
+    let withdrawal = context.with(|state| WriteJob {
+        upgrade: Arc::from("u1"),
+        write: Write::Withdraw {
+            cluster: Arc::clone(&cluster),
+            uid: Arc::clone(&uid),
+            version: 5,
+            spec: Arc::clone(state.upgrades["u1"].in_force().unwrap()),
+            violations: None,
+        },
+    });
+    context.queue.push([deletion("u1"), deletion("u2"), withdrawal]);
     let is_asked_for = || {
         context.with(|state| {
             let view = state.index.work_of("c1", Step::Platform).unwrap();

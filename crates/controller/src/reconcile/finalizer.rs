@@ -7,7 +7,7 @@ use api::message::join;
 use api::names::FINALIZER;
 use api::views::MAX_FINALIZERS;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::{Cluster, Fleet, Limit, Policy, Step};
+use rollout::{Cluster, Fleet, KnownApprovals, Limit, Policy, Step};
 
 use crate::apply::WriteJob;
 use crate::reconcile::jobs::finalizer_job;
@@ -36,6 +36,7 @@ pub fn policy() -> Policy {
         allow_downgrade: false,
         requires_preflight: false,
         checkpoints: Vec::new(),
+        approvals: KnownApprovals::Missing,
         spec_hash: Arc::from(""),
     }
 }

@@ -111,6 +111,8 @@ fn write_of(
             uid: uid()?,
             version: index.work_of(&cluster, step)?.version,
             cluster,
+            spec: Arc::clone(wanted.spec.as_ref()?),
+            violations: wanted.violations.clone(),
         },
         Operation::MarkSoak { started, .. } => {
             let note = api::time::to_rfc3339(*started);

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use observe::selection::Selected;
 use resolve::origin::Origin;
 use resolve::retry;
-use rollout::{Hold, Policy};
+use rollout::{Hold, KnownApprovals, Policy};
 
 use crate::clock;
 use crate::reconcile::finalizer::{self, FinalizerStep};
@@ -36,7 +36,7 @@ pub(super) fn resolve(context: &Context, state: &mut State, uid: &str) -> Option
     }
     begin_pass(context, entry, now);
     let object = Arc::clone(&entry.object);
-    let task = task(state, uid, now)?;
+    let task = task(state, uid, context.freshness.approvals(), now)?;
     Some(ReconcileRequest { now, object, task })
 }
 
@@ -48,7 +48,12 @@ fn begin_pass(context: &Context, entry: &mut UpgradeEntry, now: DateTime<Utc>) {
     entry.wake_at = None;
 }
 
-fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<PlanRequest>>> {
+fn task(
+    state: &mut State,
+    uid: &str,
+    approvals: KnownApprovals,
+    now: DateTime<Utc>,
+) -> Option<Task<Box<PlanRequest>>> {
     let State {
         index,
         upgrades,
@@ -77,7 +82,7 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<Pla
             return Some(Task::ShowCompleted(completed));
         }
     }
-    let Some(policy) = policy(entry) else {
+    let Some(policy) = policy(entry, approvals) else {
         return Some(Task::ShowViolations);
     };
     if entry.refresh_selection(index, settings.require_bindings) {
@@ -120,7 +125,7 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<Pla
 }
 
 /// The policy of the spec in force; `None` when no valid spec is known.
-fn policy(entry: &UpgradeEntry) -> Option<Policy> {
+fn policy(entry: &UpgradeEntry, approvals: KnownApprovals) -> Option<Policy> {
     let clock_trusted = entry.skew.is_none();
     match (&entry.spec, entry.in_force()) {
         _ if entry.is_deleting() => Some(finalizer::policy()),
@@ -131,12 +136,14 @@ fn policy(entry: &UpgradeEntry) -> Option<Policy> {
                 _ => spec.policy.hold,
             },
             clock_trusted,
+            approvals,
             ..spec.policy.clone()
         }),
         // Clusters in flight continue as they were asked to. No other cluster starts, and no retry is carried out.
         (Err(_), Some(last)) => Some(Policy {
             hold: Some(Hold::InvalidSpec),
             clock_trusted,
+            approvals,
             ..last.policy.clone()
         }),
         (Err(_), None) => None,

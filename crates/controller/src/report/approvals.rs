@@ -25,6 +25,9 @@ pub(super) fn of_plan(
     };
     let all = plan.checkpoints.iter();
     all.map(|state| {
+        if state.progress == CheckpointProgress::Unknown {
+            return as_before(state, hash, &previous.approvals);
+        }
         if state.progress == CheckpointProgress::Ahead
             && let Some(passed) = passed(plan, hash, state, &previous.approvals)
         {
@@ -61,19 +64,31 @@ pub(super) fn of_invalid(checkpoints: &[CheckpointStatus]) -> Vec<CheckpointStat
         if checkpoint.state == CheckpointStatus::APPROVED {
             return checkpoint.clone();
         }
-        CheckpointStatus {
-            name: checkpoint.name.clone(),
-            state: CheckpointStatus::AHEAD.to_owned(),
-            plan_hash: String::new(),
-            waiting_since: None,
-            changed: String::new(),
-            approver: String::new(),
-            approved_at: None,
-            expires: None,
-            message: String::new(),
-        }
+        ahead(checkpoint.name.clone(), String::new())
     };
     checkpoints.iter().map(told).collect()
+}
+
+/// What is said of a checkpoint while it is not known whether it is approved: nothing new. Nobody is asked who may have approved.
+fn as_before(state: &CheckpointState, hash: &PlanHash, previous: &[CheckpointStatus]) -> CheckpointStatus {
+    let before = previous.iter().find(|known| known.name == *state.name);
+    before
+        .cloned()
+        .unwrap_or_else(|| ahead(state.name.to_string(), hash.to_string()))
+}
+
+fn ahead(name: String, plan_hash: String) -> CheckpointStatus {
+    CheckpointStatus {
+        name,
+        state: CheckpointStatus::AHEAD.to_owned(),
+        plan_hash,
+        waiting_since: None,
+        changed: String::new(),
+        approver: String::new(),
+        approved_at: None,
+        expires: None,
+        message: String::new(),
+    }
 }
 
 /// What is kept of a checkpoint that was approved: who approved, although the approval may have expired since, or be deleted. If nothing
@@ -100,7 +115,7 @@ fn passed(
 
 const fn word(progress: CheckpointProgress) -> &'static str {
     match progress {
-        CheckpointProgress::Ahead => CheckpointStatus::AHEAD,
+        CheckpointProgress::Ahead | CheckpointProgress::Unknown => CheckpointStatus::AHEAD,
         CheckpointProgress::Waiting => CheckpointStatus::WAITING,
         CheckpointProgress::Approved => CheckpointStatus::APPROVED,
     }
@@ -116,15 +131,26 @@ fn open(plan: &Plan) -> Vec<&CheckpointState> {
         .collect()
 }
 
+/// True when clusters may wait behind a checkpoint of which it is not known whether it is approved.
+fn is_unknown(plan: &Plan) -> bool {
+    let mut states = plan.checkpoints.iter();
+    plan.summary.waiting_for_approval > 0 && states.any(|state| state.progress == CheckpointProgress::Unknown)
+}
+
 /// How many clusters wait for an approval, and of what.
 pub(super) fn waiting(plan: &Plan) -> Option<String> {
     let open = open(plan);
-    let (first, number) = (open.first()?, plan.summary.waiting_for_approval);
+    let number = plan.summary.waiting_for_approval;
+    let waits = if number == 1 { "waits" } else { "wait" };
+    let Some(first) = open.first() else {
+        let clusters = count(number, "cluster");
+        return is_unknown(plan)
+            .then(|| format!("{clusters} {waits} until the approvals are read from the hub"));
+    };
     let others = match open.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let waits = if number == 1 { "waits" } else { "wait" };
     Some(format!(
         "{} {waits} for the approval of checkpoint {}{others}",
         count(number, "cluster"),
@@ -134,8 +160,11 @@ pub(super) fn waiting(plan: &Plan) -> Option<String> {
 
 /// What somebody is asked to approve, when nothing else is going on.
 pub(super) fn asked(plan: &Plan, complete: &str, names: Names<'_>) -> Option<String> {
+    let waiting = waiting(plan)?;
     let open = open(plan);
-    let first = open.first()?;
+    let Some(first) = open.first() else {
+        return Some(join([waiting.as_str(), complete]));
+    };
     let changed = first
         .changed
         .as_ref()
@@ -144,7 +173,6 @@ pub(super) fn asked(plan: &Plan, complete: &str, names: Names<'_>) -> Option<Str
         "To approve it, run kubectl mcu approve {} {} -n {}",
         names.name, first.name, names.namespace
     );
-    let waiting = waiting(plan)?;
     Some(join([
         waiting.as_str(),
         changed.as_deref().unwrap_or_default(),

@@ -93,7 +93,8 @@ impl Rows {
             self.refusals.insert(Arc::clone(cluster), refused);
         }
         let shard = &mut self.shards[due.shard];
-        shard.retry_at = Some(now + RETRY_AFTER);
+        // What is rejected later does not put off what was rejected before.
+        shard.retry_at.get_or_insert(now + RETRY_AFTER);
         shard.search(now, max_rows);
         self.hold_former(due.shard);
     }

@@ -9,13 +9,15 @@ use crate::state::context::State;
 
 impl State {
     /// False for the creation or change of a work that was planned by another spec than the present one. It may start what its
-    /// author has paused, or lead to a target that is none any more. If it is still due, it is planned again.
+    /// author has paused, lead to a target that is none any more, or withdraw the update of a cluster that is not left out any more. If
+    /// it is still due, it is planned again.
     #[must_use]
     pub fn is_asked_for(&self, job: &WriteJob) -> bool {
         let (planned, violations) = match &job.write {
             Write::Create { params, .. } | Write::Update { params, .. } => {
                 (&params.spec, params.violations.as_ref())
             }
+            Write::Withdraw { spec, violations, .. } => (spec, violations.as_ref()),
             Write::CreateProbe { spec, .. } => return self.is_probe_asked_for(&job.upgrade, spec),
             _ => return true,
         };

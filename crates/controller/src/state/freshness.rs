@@ -4,17 +4,19 @@
 //! again, by a list that started after that moment. The view is *open*, so that plans may be made and
 //! executed, as soon as every kind has such a list and a watch that continues from it. If a watch breaks before
 //! that, lists that were requested earlier do not count: another view is wanted instead. It closes when a watch
-//! breaks or the term ends.
+//! breaks or the term ends. No view waits for approvals: it is told how far they are known, and nothing starts
+//! by those that are not known for this view.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rollout::KnownApprovals;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::labels::WatchKind;
 use crate::published::{Published, Subscription};
 
-/// Object kinds whose lists must have arrived before anything is planned. Approvals are none of them: without them nothing starts that
-/// needs one.
+/// Object kinds whose lists must have arrived before anything is planned. Approvals are none of them: until they are listed, nothing
+/// starts that needs one.
 pub const KINDS: [WatchKind; 8] = [
     WatchKind::Cluster,
     WatchKind::Work,
@@ -54,8 +56,12 @@ struct Inner {
 #[derive(Debug)]
 struct KindState {
     of: WatchKind,
+    /// The view does not open without it.
+    is_awaited: bool,
     /// View for which the kind was listed and is being watched. `None` while it is not watched.
     fresh: Option<u64>,
+    /// It was listed and watched at any time since everything was discarded.
+    was_listed: bool,
     /// A watch has broken in an outage since the kind was listed, or since its list was requested.
     doubtful: bool,
     /// Highest resource version that was delivered, or was known when a list was requested.
@@ -63,19 +69,22 @@ struct KindState {
 }
 
 impl Freshness {
-    /// No kind is listed yet.
+    /// No kind is listed yet. The view waits for these kinds.
     #[must_use]
     pub fn new(kinds: &[WatchKind]) -> Freshness {
-        let kind = |kind: &WatchKind| KindState {
+        let kind = |kind: &WatchKind, is_awaited: bool| KindState {
             of: *kind,
+            is_awaited,
             fresh: None,
+            was_listed: false,
             doubtful: false,
             highest: 0,
         };
+        let awaited = kinds.iter().map(|awaited| kind(awaited, true));
         Freshness {
             inner: Mutex::new(Inner {
                 generation: 0,
-                kinds: kinds.iter().map(kind).collect(),
+                kinds: awaited.chain([kind(&WatchKind::Approval, false)]).collect(),
                 leading: false,
                 open: false,
                 own: false,
@@ -124,6 +133,7 @@ impl Freshness {
         inner.own = false;
         for kind in &mut inner.kinds {
             kind.highest = 0;
+            kind.was_listed = false;
         }
         std::mem::take(&mut inner.invalidated).cancel();
         self.want(&mut inner);
@@ -148,20 +158,35 @@ impl Freshness {
         let mut inner = self.inner();
         if let Some(found) = inner.of(kind) {
             found.fresh = Some(generation);
+            found.was_listed = true;
         }
         drop(inner);
         self.progress.replace(());
     }
 
+    /// True when a kind is listed and watched for the view with this number, or nobody has to list it.
+    #[must_use]
+    pub fn is_fresh(&self, kind: WatchKind, generation: u64) -> bool {
+        let mut inner = self.inner();
+        inner.of(kind).is_none_or(|found| found.fresh == Some(generation))
+    }
+
+    /// How far the approvals are known for the wanted view.
+    #[must_use]
+    pub fn approvals(&self) -> KnownApprovals {
+        let mut inner = self.inner();
+        let wanted = Some(inner.generation);
+        match inner.of(WatchKind::Approval) {
+            Some(found) if found.fresh == wanted => KnownApprovals::Current,
+            Some(found) if found.was_listed => KnownApprovals::Outdated,
+            _ => KnownApprovals::Missing,
+        }
+    }
+
     /// Waits until a kind is listed and watched for the view with this number.
     pub async fn until_fresh(&self, kind: WatchKind, generation: u64) {
         let mut progress = self.progress.subscribe();
-        let is_fresh = || {
-            self.inner()
-                .of(kind)
-                .is_none_or(|found| found.fresh == Some(generation))
-        };
-        while !is_fresh() {
+        while !self.is_fresh(kind, generation) {
             // It is published as long as `self` lives.
             drop(progress.changed().await);
         }
@@ -176,6 +201,9 @@ impl Freshness {
         let generation = inner.generation;
         let Some(found) = inner.of(kind) else { return };
         let was_watched = found.fresh.take() == Some(generation);
+        if !found.is_awaited {
+            return;
+        }
         let was_open = std::mem::take(&mut inner.open);
         if !outage {
             return;
@@ -183,8 +211,9 @@ impl Freshness {
         if was_open {
             self.want(&mut inner);
         } else if was_watched {
+            // A list that nobody waits for, and that is still to come, must not put the view off.
             for known in &mut inner.kinds {
-                known.doubtful = true;
+                known.doubtful |= known.is_awaited || known.fresh.is_some();
             }
         }
     }
@@ -195,14 +224,14 @@ impl Freshness {
         self.inner().of(kind).is_some_and(|found| found.fresh.is_some())
     }
 
-    /// True when every kind is current for the wanted view.
+    /// True when every kind that the view waits for is current for it.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.inner().is_complete()
     }
 
-    /// Opens the view if every kind is current and this replica leads, or wants another one if a watch has broken since a list of
-    /// this one was requested. Returns true while it is open.
+    /// Opens the view if every kind that it waits for is current and this replica leads, or wants another one if a watch has broken
+    /// since a list of this one was requested. Returns true while it is open.
     pub fn open(&self) -> bool {
         let mut inner = self.inner();
         if inner.leading && inner.is_complete() {
@@ -262,7 +291,8 @@ impl Inner {
 
     fn is_complete(&self) -> bool {
         let wanted = Some(self.generation);
-        self.kinds.iter().all(|kind| kind.fresh == wanted)
+        let mut awaited = self.kinds.iter().filter(|kind| kind.is_awaited);
+        awaited.all(|kind| kind.fresh == wanted)
     }
 }
 

@@ -193,7 +193,6 @@ where
                 WatchFailure::Failed { reason, wait } => (reason, true, wait.min(MAX_WAIT)),
             };
             self.context.watch_lost(K::KIND, outage, &reason);
-            self.context.update(K::lost);
             let pause = self.backoff.next(self.sources.random());
             sleep(wait).await;
             // A request for a new view does not wait for the backoff of an old one.
@@ -387,7 +386,11 @@ where
             )
         })??;
         let mut lines = std::pin::pin!(lines);
+        let is_renewal = self.context.freshness.is_fresh(K::KIND, generation);
         self.context.refreshed(K::KIND, generation);
+        if !is_renewal {
+            self.context.update(K::became_fresh);
+        }
         let begun = Instant::now();
         let limit = Duration::from_secs(seconds.into()) + GRACE;
         let mut received = false;

@@ -558,33 +558,4 @@ async fn versions_that_are_no_numbers_are_never_compared() {
     assert_eq!(watcher.clusters(), ["c1"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn nothing_waits_for_approvals_and_none_counts_while_nobody_tells_of_them() {
-    const APPROVALS: &str = "managedclustersupgradeapprovals";
-    let hub = Hub::default();
-    hub.fault(APPROVALS, Some(Fault::Refuse(404, 0)));
-    hub.put(CLUSTERS, cluster("c1"));
-    hub.put(
-        APPROVALS,
-        json!({
-            "metadata": {"namespace": "n", "name": "a"},
-            "spec": {"upgrade": "spring", "checkpoint": "half", "planHash": "h", "approver": "anna"},
-        }),
-    );
-    let watcher = Watcher::start(&hub);
-    watcher.until(|watcher| watcher.readiness.is_ready()).await;
-    let known = |watcher: &Watcher| {
-        watcher
-            .context
-            .with(|state| state.index.approvals.of("n/spring").len())
-    };
-    assert_eq!(known(&watcher), 0);
-    hub.fault(APPROVALS, None);
-    watcher.until(|watcher| known(watcher) == 1).await;
-    hub.fault(APPROVALS, Some(Fault::Down));
-    hub.cut();
-    watcher.until(|watcher| known(watcher) == 0).await;
-    watcher.until(|watcher| watcher.readiness.is_ready()).await;
-    hub.fault(APPROVALS, None);
-    watcher.until(|watcher| known(watcher) == 1).await;
-}
+mod approvals;

@@ -9,6 +9,7 @@ use api::time::to_chrono;
 use api::views::ManifestWork;
 use chrono::{DateTime, Utc};
 use clusterversion::preflight::Facts;
+use rollout::forecast::{PastUpdate, VersionChange};
 
 use super::{Index, Pool, Uid, version_of};
 use crate::feedback::probe;
@@ -56,6 +57,16 @@ impl ProbeView {
         })
     }
 
+    /// The past updates that the cluster has told, if it has told them.
+    fn past(&self) -> Option<Box<[PastUpdate]>> {
+        let history = self.facts.history.as_ref().ok()?;
+        let updates = history.iter().map(|update| PastUpdate {
+            change: VersionChange::of(&update.from, &update.to),
+            took: update.took,
+        });
+        Some(updates.collect())
+    }
+
     fn differs(&self, other: &Self) -> bool {
         self.uid != other.uid
             || self.upgrade != other.upgrade
@@ -82,6 +93,9 @@ struct KnownProbe {
 pub(super) struct Probes {
     by_cluster: AHashMap<Arc<str>, KnownProbe>,
     owned: AHashMap<Uid, BTreeSet<Arc<str>>>,
+    /// The past updates that clusters told in probes that are gone: a probe goes as soon as the update is requested, and the estimate needs
+    /// them until the update is over. There are at most eight of a cluster.
+    past: AHashMap<Arc<str>, Box<[PastUpdate]>>,
 }
 
 /// The namespace of an object, if it has the name of a probe.
@@ -115,6 +129,31 @@ impl Index {
     #[must_use]
     pub fn probe(&self, cluster: &str) -> Option<&Arc<ProbeView>> {
         self.probes.by_cluster.get(cluster).map(|known| &known.view)
+    }
+
+    /// The past updates of a cluster, as its probe tells them, or an earlier probe told them.
+    #[must_use]
+    pub fn past_updates(&self, cluster: &str) -> Vec<PastUpdate> {
+        let told = self.probe(cluster).and_then(|probe| probe.past());
+        let past = told.or_else(|| self.probes.past.get(cluster).cloned());
+        past.map(Vec::from).unwrap_or_default()
+    }
+
+    /// Remembers what a probe that goes has told, unless it is older than the registration: then it may have asked another cluster.
+    fn keep_past(&mut self, cluster: &str, view: &ProbeView) {
+        let registered = self.clusters.get(cluster).and_then(|cluster| cluster.created);
+        let is_former = view
+            .created
+            .zip(registered)
+            .is_some_and(|(asked, since)| asked < since);
+        if let Some(past) = view.past().filter(|_| !is_former) {
+            self.probes.past.insert(self.pool.share(cluster), past);
+        }
+    }
+
+    /// Forgets what earlier probes told of a cluster.
+    pub(super) fn forget_past(&mut self, cluster: &str) {
+        self.probes.past.remove(cluster);
     }
 
     /// Clusters with probes that carry the UID of an upgrade, sorted.
@@ -178,6 +217,7 @@ impl Index {
         if self.probe(cluster).is_some_and(|view| *view.uid == *uid)
             && let Some(view) = self.probes.remove(cluster)
         {
+            self.keep_past(cluster, &view);
             self.dirty.insert(Arc::clone(&view.upgrade));
             // Another upgrade may be waiting to ask the cluster.
             self.work_released = true;

@@ -155,6 +155,7 @@ impl Index {
     /// because a cluster that is back begins anew. The others were probably deleted, too, although the watch has not reported it
     /// yet.
     pub(super) fn forget_evidence(&mut self, cluster: &str) {
+        self.forget_past(cluster);
         if let Some(by_step) = self.works.get_mut(cluster) {
             for cell in by_step.iter_mut() {
                 cell.take_if(|view| view.work.vanished);

@@ -1,5 +1,5 @@
 use chrono::{DateTime, TimeDelta};
-use rollout::forecast::ClusterClass;
+use rollout::forecast::{ClusterClass, PastUpdate, VersionChange};
 use serde_json::json;
 
 use super::*;
@@ -30,4 +30,16 @@ fn size_and_past_of_a_cluster_are_what_it_claims_and_answers() {
         took: TimeDelta::minutes(40),
     };
     assert_eq!(known.history, [expected]);
+    // The probe goes when the update is requested, and the next one is not answered at first.
+    let uid = index.probe("c1").unwrap().uid.to_string();
+    index.remove_probe("c1", &uid);
+    assert_eq!(of(&index, "c1").history, [expected]);
+    let next = probe("c1", ("u2", "ns/u2"), "h1", 3);
+    index.work(&Change::Applied(next), DateTime::UNIX_EPOCH);
+    assert_eq!(of(&index, "c1").history, [expected]);
+    index.cluster(&Change::Deleted(cluster("c1")));
+    assert!(
+        of(&index, "c1").history.is_empty(),
+        "another cluster may get the name"
+    );
 }

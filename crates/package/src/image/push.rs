@@ -10,6 +10,21 @@ use oci_spec::image::MediaType;
 
 use super::layout::Layout;
 
+/// The reference under which an image is to be pushed. It is read before anything is built, so that a typing error costs no time.
+///
+/// # Errors
+/// It is no reference, or one with a digest.
+pub(super) fn tagged(reference: &str) -> Result<Reference> {
+    let tagged: Reference = reference.parse().with_context(|| {
+        format!("{reference:?} names no image; write REGISTRY/REPOSITORY:TAG, such as registry.example.com/fleet/mcu:0.1.0")
+    })?;
+    ensure!(
+        tagged.digest().is_none(),
+        "{reference}: an image is pushed under a tag, not under a digest"
+    );
+    Ok(tagged)
+}
+
 /// Pushes a layout under a reference with a tag; returns the reference by digest. Credentials are those of docker or podman, if
 /// they have any for the registry.
 ///
@@ -18,13 +33,7 @@ use super::layout::Layout;
 pub async fn push(layout: &Layout, reference: &str, plain_http: bool) -> Result<String> {
     // It fails when there is a provider already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let tagged: Reference = reference
-        .parse()
-        .with_context(|| format!("{reference} names no image"))?;
-    ensure!(
-        tagged.digest().is_none(),
-        "{reference}: an image is pushed under a tag, not under a digest"
-    );
+    let tagged = tagged(reference)?;
     let protocol = if plain_http {
         ClientProtocol::Http
     } else {

@@ -53,6 +53,25 @@ fn defaults_hold_when_the_strategy_is_omitted() {
     assert_eq!(&*policy.target, "4.12.0");
 }
 
+/// Approvals are bound to it, and so is the hash that `kubectl mcu plan` prints, with checkpoints or without them.
+#[test]
+fn the_hash_of_a_spec_covers_everything_but_a_pause_and_retries() {
+    let hash = |change: fn(&mut Value)| {
+        let mut spec = simple(&["c1"]);
+        change(&mut spec);
+        made(spec).unwrap().policy.spec_hash
+    };
+    let before = hash(|_| {});
+    assert_eq!(before.len(), 64);
+    assert_eq!(before, hash(|spec| spec["paused"] = json!(true)));
+    for other in [
+        hash(|spec| spec["upgradeStrategy"] = json!({"clusterUpgradeTimeout": "5h"})),
+        hash(|spec| spec["preflight"] = json!({"mode": "Report"})),
+    ] {
+        assert_ne!(before, other);
+    }
+}
+
 #[test]
 fn a_downgrade_is_allowed_without_a_new_revision() {
     let made = |allowed: Value| {

@@ -5,8 +5,8 @@ use chrono::TimeDelta;
 use super::operations::is_start;
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Busy, CheckpointPlace, Cluster, ClusterState, GivenApproval, HashedCanary, Phase, PlanHash, Selection,
-    Step, StepWork,
+    Busy, CheckpointPlace, Cluster, ClusterState, GivenApproval, HashedCanary, KnownApprovals, Phase,
+    PlanHash, Selection, Step, StepWork,
 };
 
 /// How long a cluster may have left the selection without making another plan.
@@ -45,7 +45,8 @@ impl Checker<'_> {
             .count();
         for checkpoint in &self.policy.checkpoints {
             let approved = approvals.iter().filter(|approval| {
-                approval.checkpoint == checkpoint.name
+                self.policy.approvals == KnownApprovals::Current
+                    && approval.checkpoint == checkpoint.name
                     && approval.plan_hash == *hash.as_str()
                     && approval
                         .expires

@@ -5,7 +5,8 @@ use super::operations::is_start;
 use super::records::{is_past_pre_action, is_release_unwritten};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Busy, Cluster, ClusterState, Counts, Limit, Phase, Record, Selection, Stage, Step, StepStatus, StepWork,
+    Busy, Cluster, ClusterState, Counts, DeleteReason, Limit, Operation, Phase, Record, Selection, Stage,
+    Step, StepStatus, StepWork,
 };
 
 /// True when a write that takes a slot is in progress, or when an earlier one may have been carried out or may still
@@ -28,6 +29,7 @@ impl Checker<'_> {
     pub(super) fn check_fleet(&mut self, cases: &[Case<'_>]) {
         self.check_counters(cases);
         self.check_retry(cases);
+        self.check_clean_up(cases);
         let starts: Vec<&Case<'_>> = cases
             .iter()
             .filter(|case| {
@@ -184,6 +186,33 @@ impl Checker<'_> {
                     format!("{name}: {reported:?} instead of {counted:?}"),
                 );
             }
+        }
+    }
+
+    /// No action is removed as one of a complete upgrade while a cluster is selected and not left out any more whose row still says that
+    /// it is: that cluster is to be upgraded.
+    fn check_clean_up(&mut self, cases: &[Case<'_>]) {
+        let is_to_be_upgraded = |case: &&Case<'_>| {
+            let state = case.state;
+            let is_out =
+                state.is_some_and(|state| state.record.phase.is_left_out() && !state.record.unreadable);
+            is_out && !counts_not(case.cluster) && case.cluster.selection == Selection::In
+        };
+        let is_clean_up = |operation: &&Operation| {
+            matches!(
+                operation,
+                Operation::Delete {
+                    why: DeleteReason::AllComplete,
+                    ..
+                }
+            )
+        };
+        let mut operations = cases.iter().flat_map(|case| case.operations.iter().copied());
+        if let Some(open) = cases.iter().find(is_to_be_upgraded)
+            && let Some(operation) = operations.find(is_clean_up)
+        {
+            let text = format!("{operation:?} although this cluster is not left out any more");
+            self.report(ViolationKind::DeletedUnfinished, Some(open.cluster), text);
         }
     }
 

@@ -59,8 +59,12 @@ pub(super) fn follows_pre_action(cluster: &Cluster, operation: &Operation) -> bo
         _ => None,
     };
     let is_begun = match cluster.step_work(operation.step()) {
-        StepWork::Absent | StepWork::Rival { .. } => false,
-        StepWork::Ours(work) => work.vanished || attempt == Some(&work.attempt),
+        StepWork::Absent
+        | StepWork::Rival { .. }
+        | StepWork::Foreign { .. }
+        | StepWork::ForeignTerminating { .. }
+        | StepWork::Refused { .. } => false,
+        StepWork::Ours(work) => attempt == Some(&work.attempt),
         _ => true,
     };
     // The update has begun since, although no record says so yet.

@@ -57,8 +57,15 @@ fn leaves_open(written: &Record, work: &Work, step: Step) -> bool {
     speaks_for(work, written, step) && !is_over
 }
 
+/// True when a written record says that a cluster is queued, and does not tell how far the cluster had come by then in this attempt.
+fn lacks_an_end(written: &Record, record: &Record) -> bool {
+    let outcomes = |record: &Record| record.stages.map(|stage| stage.and_then(|stage| stage.outcome));
+    matches!(written.phase, Phase::Pending | Phase::Blocked) && outcomes(written) != outcomes(record)
+}
+
 /// True when a cluster is queued and a restarted controller would find it in flight by a work: no row is written, or the row says
-/// that it is queued for another attempt, has a degraded pre-action there or is left out, and the work began since.
+/// that it is queued, for another attempt or from before the end of a step, has a degraded pre-action in another attempt or is left
+/// out there, and the work began since.
 fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
     let mut works = Step::ALL
         .into_iter()
@@ -66,7 +73,7 @@ fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
         .filter_map(|step| Some((step, cluster.works[step.index()].ours()?)));
     let mut has_work = || match cluster.written.as_deref() {
         None => works.next().is_some(),
-        Some(written) if written.attempt == record.attempt => false,
+        Some(written) if written.attempt == record.attempt && !lacks_an_end(written, record) => false,
         Some(written) if written.phase == Phase::PreActionDegraded || written.phase.is_left_out() => works
             .any(|(step, work)| {
                 let is_asked = step != Step::PreAction && work.withdrawal == Withdrawal::None;
@@ -79,12 +86,15 @@ fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
 }
 
 /// True when a written record is of another attempt than the record, and the cluster has no slot in that attempt: neither does
-/// the row hold one, nor is there a work of a step that it does not tell the end of.
+/// the row hold one, nor is there a work of a step that it does not tell the end of. A pre-action that is degraded by that row, or
+/// whose cluster it leaves out, holds none.
 fn tells_of_no_start(cluster: &Cluster, written: &Record, record: &Record) -> bool {
     let mut works = Step::ALL
         .into_iter()
         .filter_map(|step| Some((step, cluster.works[step.index()].ours()?)));
-    let has_started = works.any(|(step, work)| leaves_open(written, work, step));
+    let is_given_up = written.phase == Phase::PreActionDegraded || written.phase.is_left_out();
+    let has_started = works
+        .any(|(step, work)| !(is_given_up && step == Step::PreAction) && leaves_open(written, work, step));
     let holds = cluster.slot_in_doubt || written.phase.holds_slot();
     written.attempt != record.attempt && !holds && !has_started
 }
@@ -108,6 +118,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
         Phase::PreActionDegraded => true,
         Phase::Failed => [
             Reason::ClusterUpgradeTimeout,
+            Reason::WorkerPoolsTimeout,
             Reason::OperatorsUpgradeTimeout,
             Reason::OperatorsJobFailed,
             Reason::LeftSelection,
@@ -139,15 +150,15 @@ pub(super) fn is_past_pre_action(cluster: &Cluster, before: &Record, record: &Re
             .any(is_shown)
 }
 
-/// True when a cluster has left the selection after it was left out, and no work of a step after the pre-action shows that it is under
-/// way. What it had begun must not begin again in the same attempt when it is back.
-fn has_left_when_left_out(cluster: &Cluster, before: &Record) -> bool {
+/// True when a cluster is left out by its row, and no work of a step after the pre-action shows that it is under way. What it had
+/// begun must not begin again in the same attempt, when it is back in the selection or not left out any more.
+fn tells_what_had_begun(cluster: &Cluster, before: &Record) -> bool {
     let is_asked = |step: Step| {
         own(cluster, step)
             .is_some_and(|work| work.withdrawal == Withdrawal::None && speaks_for(work, before, step))
     };
     let mut later = [Step::Platform, Step::Operators, Step::PostAction].into_iter();
-    cluster.selection != Selection::In && before.phase.is_left_out() && !later.any(is_asked)
+    before.phase.is_left_out() && !later.any(is_asked)
 }
 
 impl Checker<'_> {
@@ -320,7 +331,7 @@ impl Checker<'_> {
             let kept = match now {
                 Some(now) => now.started == was.started,
                 None => {
-                    let must_tell = before.is_some_and(|before| has_left_when_left_out(cluster, before));
+                    let must_tell = before.is_some_and(|before| tells_what_had_begun(cluster, before));
                     record.phase.is_queued() && !must_tell
                 }
             };

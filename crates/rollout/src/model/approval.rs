@@ -45,6 +45,17 @@ pub struct GivenApproval {
     pub expires: Option<DateTime<Utc>>,
 }
 
+/// How far the approvals of an upgrade are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownApprovals {
+    /// They are those that the hub has.
+    Current,
+    /// They were, and may be deleted since. Nothing starts by them.
+    Outdated,
+    /// Nobody has read them yet.
+    Missing,
+}
+
 /// What is approved: `SPEC-CLUSTERS-CANARIES-WHOLE`. The first three parts are four digits each and tell what has changed since; the
 /// last one has 32 digits and makes sure of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +157,8 @@ pub enum CheckpointProgress {
     Waiting,
     /// It is reached and approved.
     Approved,
+    /// Nothing starts behind it, because it is not known at present whether it is approved.
+    Unknown,
 }
 
 #[cfg(test)]

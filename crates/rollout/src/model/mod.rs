@@ -13,7 +13,8 @@ pub use api::report::{Outcome, Phase, Stage};
 pub use api::validate::Limit;
 
 pub use approval::{
-    Checkpoint, CheckpointPlace, CheckpointProgress, CheckpointState, GivenApproval, HashedCanary, PlanHash,
+    Checkpoint, CheckpointPlace, CheckpointProgress, CheckpointState, GivenApproval, HashedCanary,
+    KnownApprovals, PlanHash,
 };
 pub use fleet::{
     Busy, Cluster, ClusterBackoff, Eligibility, Fleet, LeftOut, Preflight, Rival, RivalHold, Selection,

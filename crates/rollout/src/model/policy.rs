@@ -6,7 +6,7 @@ use api::names::Step;
 use api::validate::Limit;
 use chrono::TimeDelta;
 
-use crate::model::approval::Checkpoint;
+use crate::model::approval::{Checkpoint, KnownApprovals};
 use crate::model::retry::PendingRetry;
 
 /// Hash of what a step's work is rendered from. A work with another hash was rendered from another spec.
@@ -64,6 +64,8 @@ pub struct Policy {
     pub requires_preflight: bool,
     /// The points of the rollout at which starts wait for an approval, in the order of the spec.
     pub checkpoints: Vec<Checkpoint>,
+    /// How far the approvals are known. Without present ones nothing starts behind a checkpoint.
+    pub approvals: KnownApprovals,
     /// Hash of everything in the spec that an approval covers.
     pub spec_hash: Arc<str>,
 }

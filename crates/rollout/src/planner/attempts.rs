@@ -273,6 +273,19 @@ pub(crate) fn is_under_way(cluster: &Cluster, record: &Record) -> bool {
         .any(|step| work_with_evidence(cluster, record, step).is_some_and(is_asked))
 }
 
+/// The same of a step that the record does not tell the end of.
+pub(crate) fn has_open_step(cluster: &Cluster, record: &Record) -> bool {
+    let is_asked = |work: &Work| !record.phase.is_left_out() || work.withdrawal == Withdrawal::None;
+    let is_open = |step: &Step| {
+        let stage = record.stage((*step).into());
+        stage.is_none_or(|stage| stage.finished.is_none())
+    };
+    [Step::Platform, Step::Operators, Step::PostAction]
+        .into_iter()
+        .filter(is_open)
+        .any(|step| work_with_evidence(cluster, record, step).is_some_and(is_asked))
+}
+
 /// True when a record tells the end of a step, as the work shows its start.
 fn tells_end(record: &Record, work: &Work, step: Step) -> bool {
     let stage = record.stage(step.into());
@@ -306,10 +319,15 @@ pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
 }
 
 /// True when a controller that knew only this record would find the cluster in flight, by the record itself or by the work
-/// of a step that the record does not tell the end of. A work that cannot be read now may be such a work.
+/// of a step that the record does not tell the end of. A work that cannot be read now may be such a work. Where the pre-action is
+/// degraded, or the cluster is left out, only a later step shows that it is in flight.
 pub(crate) fn may_be_found_in_flight(cluster: &Cluster, record: &Record) -> bool {
+    let has_given_back = record.phase == Phase::PreActionDegraded || record.phase.is_left_out();
     let is_open = |step: Step| {
-        telling(cluster, step).is_some_and(|work| is_of(work, record, step) && !tells_end(record, work, step))
+        let counts = step > Step::PreAction || !has_given_back;
+        counts
+            && telling(cluster, step)
+                .is_some_and(|work| is_of(work, record, step) && !tells_end(record, work, step))
     };
     record.phase.holds_slot() || cluster.unreadable_work().is_some() || Step::ALL.into_iter().any(is_open)
 }

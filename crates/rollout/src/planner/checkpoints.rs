@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::model::{
     Checkpoint, CheckpointPlace, CheckpointProgress, CheckpointState, Cluster, GivenApproval, HashedCanary,
-    Phase, PlanHash, Policy, Record, Selection, Step,
+    KnownApprovals, Phase, PlanHash, Policy, Record, Selection, Step,
 };
 use crate::planner::attempts::LEAVE_DEBOUNCE;
 use crate::planner::canaries::Canaries;
@@ -80,7 +80,8 @@ impl Checkpoints {
                 None => canaries == Canaries::Done,
                 Some(most) => started >= most,
             };
-            match approval {
+            let message = || waits(policy, checkpoint, approval.is_some());
+            match approval.filter(|_| policy.approvals == KnownApprovals::Current) {
                 Some(approval) => {
                     all.expires = all.expires.into_iter().chain(approval.expires).min();
                 }
@@ -90,24 +91,20 @@ impl Checkpoints {
                         Some(most) if started > most => Concerns::All,
                         Some(_) => Concerns::NewOnes,
                     };
-                    all.closed.push((waits(checkpoint), concerns));
+                    all.closed.push((message(), concerns));
                 }
                 None => {
                     if let Some(left) = most.map(|most| most - started)
                         && all.ahead.as_ref().is_none_or(|(known, _)| left < *known)
                     {
-                        all.ahead = Some((left, waits(checkpoint)));
+                        all.ahead = Some((left, message()));
                     }
                 }
             }
             let newest = given.first().filter(|_| approval.is_none());
             all.states.push(CheckpointState {
                 name: Arc::clone(&checkpoint.name),
-                progress: match (is_reached, approval) {
-                    (false, _) => CheckpointProgress::Ahead,
-                    (true, None) => CheckpointProgress::Waiting,
-                    (true, Some(_)) => CheckpointProgress::Approved,
-                },
+                progress: progress(policy, is_reached, approval.is_some()),
                 changed: newest.and_then(|newest| hash.changed_since(&newest.plan_hash).map(Arc::from)),
                 approval: approval.cloned(),
             });
@@ -120,7 +117,7 @@ impl Checkpoints {
     /// What is said of each checkpoint, in the order of the spec. `is_over`: nothing is left to start, so nobody is asked.
     pub(crate) fn states(mut self, is_over: bool) -> Vec<CheckpointState> {
         for state in self.states.iter_mut().filter(|_| is_over) {
-            if state.progress == CheckpointProgress::Waiting {
+            if state.progress != CheckpointProgress::Approved {
                 state.progress = CheckpointProgress::Ahead;
             }
         }
@@ -172,17 +169,39 @@ fn counts(policy: &Policy, approval: &GivenApproval, hash: &PlanHash, now: DateT
     approval.plan_hash == *hash.as_str() && approval.expires.is_none_or(is_valid)
 }
 
-fn waits(checkpoint: &Checkpoint) -> Arc<str> {
-    Arc::from(format!(
-        "Waiting for the approval of checkpoint {}",
-        checkpoint.name
-    ))
+/// True when nobody can say whether a checkpoint is approved. One without an approval when they were read last waits for one as before.
+fn is_unknown(policy: &Policy, is_approved: bool) -> bool {
+    match policy.approvals {
+        KnownApprovals::Current => false,
+        KnownApprovals::Outdated => is_approved,
+        KnownApprovals::Missing => true,
+    }
+}
+
+/// How far the rollout is. `is_approved`: by the approvals as far as they are known.
+fn progress(policy: &Policy, is_reached: bool, is_approved: bool) -> CheckpointProgress {
+    match (is_reached, is_approved) {
+        _ if is_unknown(policy, is_approved) => CheckpointProgress::Unknown,
+        (false, _) => CheckpointProgress::Ahead,
+        (true, false) => CheckpointProgress::Waiting,
+        (true, true) => CheckpointProgress::Approved,
+    }
+}
+
+/// What clusters behind a checkpoint wait for.
+fn waits(policy: &Policy, checkpoint: &Checkpoint, is_approved: bool) -> Arc<str> {
+    let name = &checkpoint.name;
+    Arc::from(if is_unknown(policy, is_approved) {
+        format!("Waiting until the approvals of checkpoint {name} are read from the hub")
+    } else {
+        format!("Waiting for the approval of checkpoint {name}")
+    })
 }
 
 /// The hash of the plan: over the spec, the clusters that are selected and not skipped in the order in which they start, and the
 /// attempts of the canaries. A cluster that leaves the selection for a moment, or after it has started, as one does that restarts in
 /// the middle of its update, makes no other plan.
-fn plan_hash(now: DateTime<Utc>, policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> PlanHash {
+pub(crate) fn plan_hash(now: DateTime<Utc>, policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> PlanHash {
     let is_covered = |cluster: &Cluster, evaluation: &Evaluation| {
         let stays = match cluster.selection {
             Selection::In => true,

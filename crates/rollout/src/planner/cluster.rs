@@ -150,8 +150,11 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             let edited = !attempts::is_announced(cluster, record) && !record.phase.holds_slot();
             gave_slot_back || (held && (queued || edited))
         }
+        // A row that says that the cluster is queued may be from before its start. Example: its pre-action has ended, its window has
+        // closed, and the leader that started it has written neither.
         Some(written) if written.attempt == record.attempt => {
-            (gave_slot_back && !tells_release(written, record))
+            let gave_back = gave_slot_back || (queued && attempts::shows_a_start(cluster));
+            (gave_back && !tells_release(written, record))
                 || (queued && (cluster.slot_in_doubt || written.phase.holds_slot()))
         }
         // The written record is of another attempt. Example: the cluster was queued for a new revision, then left the
@@ -171,7 +174,7 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
 fn tells_release(written: &Record, record: &Record) -> bool {
     let outcomes = |record: &Record| record.stages.map(|stage| stage.and_then(|stage| stage.outcome));
     let tells = match record.phase {
-        Phase::Blocked => {
+        Phase::Blocked | Phase::Pending => {
             matches!(written.phase, Phase::Blocked | Phase::Pending) && outcomes(written) == outcomes(record)
         }
         phase => written.phase == phase,
@@ -220,9 +223,15 @@ impl ClusterEvaluator<'_> {
             self.leave_out();
             return;
         }
-        if self.cluster.selection != Selection::In && self.out.record.phase.is_left_out() {
-            // Its row tells what it had begun. Without that, it would do so twice in one attempt if it is back before it is dropped.
-            if self.leaving {
+        if self.is_left_out_once_told() {
+            return;
+        }
+        if self.out.record.phase.is_left_out() {
+            // Its row tells what it had begun. Without that, it would do so twice in one attempt: if it is back before it is dropped, or
+            // once it is known that nothing of it is under way. Then it is queued in another attempt.
+            if self.cluster.selection == Selection::In {
+                self.wait_for_answer();
+            } else if self.leaving {
                 self.clean_up_leaver();
             }
             return;

@@ -4,7 +4,7 @@
 use crate::model::{
     DeleteReason, LeftOut, Phase, Reason, Record, Selection, Step, StepWork, Withdrawal, Work,
 };
-use crate::planner::attempts::{is_frozen, is_under_way};
+use crate::planner::attempts::{has_open_step, is_frozen};
 use crate::planner::cluster::ClusterEvaluator;
 use crate::planner::withdrawal::withdrawn;
 
@@ -13,6 +13,10 @@ use crate::planner::withdrawal::withdrawn;
 pub(crate) fn lacks_reason_of_removal(written: Option<&Record>, record: &Record) -> bool {
     let tells = |record: &Record| record.phase == Phase::PreAction && record.reason == Reason::Aborting;
     tells(record) && !written.is_some_and(|written| tells(written) && written.is_same_run(record))
+}
+
+fn has_begun(record: &Record) -> bool {
+    record.stages.iter().any(Option::is_some)
 }
 
 impl ClusterEvaluator<'_> {
@@ -26,7 +30,8 @@ impl ClusterEvaluator<'_> {
             || !cluster.is_aborted() || platform.is_none_or(|work| work.withdrawal == Withdrawal::Confirmed);
         let is_idle = match record.phase {
             // It may have begun and wait for its next step.
-            Phase::Pending | Phase::Blocked => !is_under_way(cluster, record),
+            Phase::Pending => !has_open_step(cluster, record),
+            Phase::Blocked => !has_open_step(cluster, record) && (self.is_told() || !has_begun(record)),
             Phase::Skipped | Phase::Aborted => true,
             Phase::Failed | Phase::PreActionDegraded => self.is_told() && is_withdrawn(),
             _ => false,
@@ -34,6 +39,15 @@ impl ClusterEvaluator<'_> {
         let is_writing = cluster.busy.is_some() || cluster.is_in_doubt() || cluster.slot_in_doubt;
         let is_certain = record.phase.is_left_out() || !(is_writing || is_frozen(cluster, record));
         cluster.left_out.is_some() && cluster.selection == Selection::In && is_idle && is_certain
+    }
+
+    /// True when a cluster that was blocked after a step had ended is left out as soon as its row says that it is blocked: its slot is
+    /// given back only then. Nothing begins meanwhile.
+    pub(crate) fn is_left_out_once_told(&self) -> bool {
+        let (cluster, record) = (self.cluster, &*self.out.record);
+        let is_meant = cluster.left_out.is_some() && cluster.selection == Selection::In;
+        let is_over = record.phase == Phase::Blocked && has_begun(record) && !has_open_step(cluster, record);
+        is_meant && is_over && !self.is_told()
     }
 
     /// True when the written row has the phase of the record in the same attempt.

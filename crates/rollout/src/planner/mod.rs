@@ -25,8 +25,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
-    Cluster, ClusterBackoff, ClusterState, DeleteReason, Fleet, Operation, Phase, Plan, Policy, Reason,
-    Record, Selection, Step,
+    Cluster, ClusterBackoff, ClusterState, DeleteReason, Fleet, Operation, Phase, Plan, PlanHash, Policy,
+    Reason, Record, Selection, Step,
 };
 use crate::planner::attempts::is_announced;
 use crate::planner::cluster::{Evaluation, NextStep, evaluate};
@@ -44,10 +44,7 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
         return delete_all(now, fleet);
     }
     let openings = Openings::new(now, policy, &fleet.calendars);
-    let clusters = fleet.clusters.iter();
-    let mut evaluation: Vec<(&Cluster, Evaluation)> = clusters
-        .map(|cluster| (cluster, evaluate(cluster, openings.of(cluster), policy, now)))
-        .collect();
+    let mut evaluation = evaluate_all(now, policy, fleet, &openings);
     let mut plan = Plan::default();
     for (cluster, state) in &mut evaluation {
         hold_back(cluster, state, now);
@@ -85,7 +82,9 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     let states: Vec<(&Cluster, &ClusterState)> = kept.into_iter().zip(&plan.clusters).collect();
     plan.summary = outlook::summarize(policy, &slots, &openings, &states);
     plan.outlook = outlook::outlook(policy, &slots, &plan.summary, &states);
-    let is_over = !plan.clusters.iter().any(may_start);
+    let is_over = !states
+        .iter()
+        .any(|(cluster, state)| may_start(cluster, &state.record));
     plan.checkpoints = std::mem::take(&mut slots.checkpoints).states(is_over);
     plan.retry_done = policy.retry.is_some()
         && states
@@ -99,6 +98,26 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
         plan.wake_at = earliest(plan.wake_at, Some(until));
     }
     plan
+}
+
+/// The hash by which approvals name the present plan (`docs/design/approvals.md#the-hash`). For an upgrade with checkpoints it is that of
+/// [`plan`]; an upgrade without them has one, too, and only those who ask for it learn it.
+#[must_use]
+pub fn hash_of_plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> PlanHash {
+    let openings = Openings::new(now, policy, &fleet.calendars);
+    checkpoints::plan_hash(now, policy, &evaluate_all(now, policy, fleet, &openings))
+}
+
+fn evaluate_all<'a>(
+    now: DateTime<Utc>,
+    policy: &Policy,
+    fleet: &'a Fleet,
+    openings: &Openings,
+) -> Vec<(&'a Cluster, Evaluation)> {
+    let clusters = fleet.clusters.iter();
+    clusters
+        .map(|cluster| (cluster, evaluate(cluster, openings.of(cluster), policy, now)))
+        .collect()
 }
 
 fn delete_all(now: DateTime<Utc>, fleet: &Fleet) -> Plan {
@@ -283,6 +302,7 @@ fn clean_up_actions(
 ) -> Vec<Operation> {
     let is_in = |cluster: &Cluster, state: &ClusterState, allowed: &[Phase]| {
         allowed.contains(&state.record.phase)
+            && !outlook::is_to_be_queued(cluster, &state.record)
             && cluster
                 .written
                 .as_deref()
@@ -326,8 +346,8 @@ fn clean_up_actions(
 }
 
 /// True for a cluster that has not started and is not left out.
-fn may_start(state: &ClusterState) -> bool {
-    matches!(state.record.phase, Phase::Pending | Phase::Blocked)
+fn may_start(cluster: &Cluster, record: &Record) -> bool {
+    matches!(record.phase, Phase::Pending | Phase::Blocked) || outlook::is_to_be_queued(cluster, record)
 }
 
 fn conclude(cluster: &Cluster, mut state: Evaluation, starting: bool) -> ClusterState {

@@ -9,6 +9,7 @@ use crate::model::{
     ActionCounts, Cluster, ClusterState, FutureStarts, Hold, Outcome, Outlook, Phase, Policy, Reason, Record,
     RivalHold, Selection, Stage, StallReason, Step, StepWork, Summary,
 };
+use crate::planner::attempts::is_frozen;
 use crate::planner::canaries::Canaries;
 use crate::planner::checkpoints::has_begun;
 use crate::planner::earliest;
@@ -26,6 +27,12 @@ fn waits_for_approval(policy: &Policy, slots: &Slots, cluster: &Cluster, record:
     record.phase == Phase::Pending
         && (record.reason == Reason::WaitingForApproval
             || (cluster.selection == Selection::In && is_closed()))
+}
+
+/// True when a cluster is not left out any more, but its row still says so until it is known whether anything of it is under way.
+/// Then it is queued.
+pub(crate) fn is_to_be_queued(cluster: &Cluster, record: &Record) -> bool {
+    record.phase.is_left_out() && cluster.left_out.is_none() && is_frozen(cluster, record)
 }
 
 pub(crate) fn summarize(
@@ -113,12 +120,14 @@ pub(crate) fn outlook(
     summary: &Summary,
     fleet: &[(&Cluster, &ClusterState)],
 ) -> Outlook {
-    let done = |state: &ClusterState| {
-        state.record.phase.is_done() && state.record.attempt.revision == policy.revision
+    let done = |cluster: &Cluster, state: &ClusterState| {
+        let is_done = state.record.phase.is_done() && !is_to_be_queued(cluster, &state.record);
+        is_done && state.record.attempt.revision == policy.revision
     };
     let complete = summary.selected > 0
         && fleet.iter().all(|(cluster, state)| {
-            done(state) || (cluster.selection != Selection::In && state.record.phase == Phase::Complete)
+            done(cluster, state)
+                || (cluster.selection != Selection::In && state.record.phase == Phase::Complete)
         });
     let moving = !complete
         && fleet
@@ -178,7 +187,8 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
                     .as_ref()
                     .is_some_and(|rival| rival.hold == RivalHold::Active)
         }
-        Phase::PreActionDegraded | Phase::Complete | Phase::Failed | Phase::Skipped | Phase::Aborted => false,
+        Phase::Skipped | Phase::Aborted => is_to_be_queued(cluster, &state.record),
+        Phase::PreActionDegraded | Phase::Complete | Phase::Failed => false,
     }
 }
 

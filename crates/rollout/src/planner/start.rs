@@ -313,13 +313,18 @@ impl ClusterEvaluator<'_> {
     }
 
     /// True when the step would begin after the pre-action, which is a start as far as windows are concerned: a work that is left of an
-    /// earlier attempt or of another upgrade is changed for it.
+    /// earlier attempt or of another upgrade is changed for it. A creation that is tried again after an obstacle from before the
+    /// pre-action requests it as well. Before that try, the obstacle blocks the cluster.
     fn follows_pre_action(&self, step: Step) -> bool {
         let is_open = match self.cluster.step_work(step) {
             StepWork::Absent | StepWork::Rival { .. } => true,
+            StepWork::Foreign { retry_at }
+            | StepWork::ForeignTerminating { retry_at }
+            | StepWork::Refused { retry_at, .. } => *retry_at <= self.now,
             StepWork::Ours(work) => {
-                !work.vanished
-                    && attempts::work_of_attempt(self.cluster, &self.out.record, self.policy, step).is_none()
+                let record = &self.out.record;
+                let is_gone = work.vanished && work.attempt == record.attempt;
+                !is_gone && attempts::work_of_attempt(self.cluster, record, self.policy, step).is_none()
             }
             _ => false,
         };

@@ -44,6 +44,20 @@ fn every_remedy_is_made_of_whole_sentences() {
     }
 }
 
+/// It is not known for three causes, and what helps against one of them does not help against the others.
+#[test]
+fn the_remedy_for_an_unknown_risk_names_what_to_do_about_each_cause() {
+    let text = for_cluster(Reason::RiskUnknown.as_str(), Phase::Blocked, NAMES);
+    for part in [
+        "kubectl mcu accept spring RISK -n upgrades --reason",
+        "spec.preflight.unknownRisks",
+        "spec.preflight.setChannel",
+        "spec.clusterVersion.image",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 #[test]
 fn names_are_filled_in_and_an_unknown_reason_falls_back_to_its_phase() {
     assert_eq!(

@@ -6,9 +6,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::maintenance::Calendar;
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, GivenApproval, Hold, Limit, Outcome, Phase,
-    Policy, Preflight, Reason, Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus,
-    StepWork, Withdrawal, Work, WorkerPools,
+    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, GivenApproval, Hold, KnownApprovals, Limit,
+    Outcome, Phase, Policy, Preflight, Reason, Record, Rival, RivalHold, Selection, Stage, Step, StepRecord,
+    StepStatus, StepWork, Withdrawal, Work, WorkerPools,
 };
 
 mod answers;
@@ -49,6 +49,7 @@ pub fn policy() -> PolicyBuilder {
         allow_downgrade: false,
         requires_preflight: false,
         checkpoints: Vec::new(),
+        approvals: KnownApprovals::Current,
         spec_hash: Arc::from("spec"),
     })
 }

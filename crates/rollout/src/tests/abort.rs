@@ -309,6 +309,39 @@ fn the_row_of_an_aborted_cluster_that_leaves_tells_what_it_had_begun_until_it_is
     }
 }
 
+/// A creation that is carried out after all is of the attempt that the row tells of. Until that is known, nothing is queued.
+#[test]
+fn the_row_of_a_cluster_that_is_not_aborted_any_more_stays_while_a_creation_is_in_doubt() {
+    let asked = || policy().pre_action();
+    let aborted = || {
+        let row = record(Phase::Aborted).reason(Reason::Aborted);
+        fleet().cluster("a").record(row.stage(Stage::PreAction, 0))
+    };
+    let read = "read a/PreAction".to_owned();
+    for (doubtful, expected) in [
+        (aborted().unsettled(Step::PreAction), vec![read]),
+        (aborted().late(Step::PreAction), Vec::new()),
+    ] {
+        let plan = planned(10, asked(), doubtful.clone());
+        assert_eq!(stand(&plan, "a"), (Phase::Aborted, Reason::WriteFailed));
+        assert!(record_of(&plan, "a").stage(Stage::PreAction).is_some());
+        assert_eq!(writes(&plan), expected);
+        assert!(!plan.outlook.complete && plan.outlook.moving);
+        refused(Kind::ClockReset, 10, asked(), doubtful, |plan| {
+            let queued = record(Phase::Pending).reason(Reason::WriteFailed);
+            plan.clusters[0].record = Arc::new(queued.into());
+        });
+        let told = record_of(&plan, "a").clone();
+        let came = fleet().cluster("a").work(Step::PreAction, work(0).running());
+        for settled in [fleet().cluster("a"), came] {
+            let plan = planned(11, asked(), settled.record(told.clone()));
+            assert_eq!(stand(&plan, "a").0, Phase::Pending);
+            assert_eq!(&*record_of(&plan, "a").attempt.retry, "~");
+            assert_eq!(writes(&plan), NOTHING, "its row comes first");
+        }
+    }
+}
+
 /// Also where the edit that aborts it changes the target: it must not be asked for another version first.
 #[test]
 fn an_edit_reaches_an_aborted_cluster_only_when_its_request_is_withdrawn() {

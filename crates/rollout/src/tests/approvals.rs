@@ -6,8 +6,10 @@ use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{
-    Checkpoint, CheckpointPlace, CheckpointProgress, Limit, Phase, Plan, Reason, Stage, StallReason, Step,
+    Checkpoint, CheckpointPlace, CheckpointProgress, Hold, KnownApprovals, Limit, Phase, Plan, Reason, Stage,
+    StallReason, Step,
 };
+use crate::planner::hash_of_plan;
 use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
 
 /// What a random spec has: no checkpoint, one behind the canaries, or one behind some clusters.
@@ -112,6 +114,17 @@ fn another_spec_selection_or_attempt_of_a_canary_is_another_plan_and_it_is_said_
     let failed = after_canary().record(record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout));
     let plan = planned(9000, gated(), failed.approval("after-canaries", &before, None));
     assert_eq!(writes(&plan), ["create b/Platform"]);
+}
+
+#[test]
+fn the_hash_can_be_asked_for_without_a_checkpoint_and_while_the_upgrade_is_paused() {
+    let fleet = after_canary().build();
+    let told = hash(&planned(0, gated(), after_canary()));
+    let mut policy = gated().build();
+    assert_eq!(hash_of_plan(at(0), &policy, &fleet).to_string(), told);
+    policy.hold = Some(Hold::Paused);
+    policy.checkpoints.clear();
+    assert_eq!(hash_of_plan(at(9000), &policy, &fleet).to_string(), told);
 }
 
 #[test]
@@ -366,6 +379,47 @@ fn the_checker_finds_a_start_that_nobody_has_approved() {
     let present = hash(&planned(0, asked(), two()));
     let expiring = two().approval("one", &present, Some(50));
     refused(Kind::WakeMissed, 0, asked(), expiring, |plan| plan.wake_at = None);
+}
+
+/// Somebody may have deleted it since. One who has not approved by then is asked as before.
+#[test]
+fn nothing_starts_by_an_approval_that_is_not_known_to_be_there_still() {
+    let present = hash(&planned(0, gated(), after_canary()));
+    let approved = || after_canary().approval("after-canaries", &present, None);
+    let spoil = |plan: &mut Plan| plan.operations.push(create("b", Step::Platform, 0));
+    for (known, given, told) in [
+        (KnownApprovals::Outdated, approved(), CheckpointProgress::Unknown),
+        (
+            KnownApprovals::Outdated,
+            after_canary(),
+            CheckpointProgress::Waiting,
+        ),
+        (
+            KnownApprovals::Missing,
+            after_canary(),
+            CheckpointProgress::Unknown,
+        ),
+    ] {
+        let asked = || gated().approvals(known);
+        let plan = planned(0, asked(), given.clone());
+        assert_eq!((writes(&plan), stand(&plan, "b")), (vec![], WAITS), "{known:?}");
+        assert_eq!(progress(&plan), [told], "{known:?}");
+        assert_eq!(
+            (plan.outlook.stalled, plan.summary.waiting_for_approval),
+            (None, 2)
+        );
+        refused(Kind::StartedWithoutApproval, 0, asked(), given, spoil);
+    }
+    let two = || fleet().cluster("a").cluster("b");
+    let one = || policy().checkpoint_at("one", 1);
+    let present = hash(&planned(0, one(), two()));
+    let ahead = planned(
+        0,
+        one().approvals(KnownApprovals::Outdated),
+        two().approval("one", &present, None),
+    );
+    assert_eq!(writes(&ahead), ["create a/Platform"], "as many as need none");
+    assert_eq!(stand(&ahead, "b"), WAITS);
 }
 
 /// Whoever is asked must hear of it although it is night somewhere: the upgrade is not stalled, and waits for an approval.

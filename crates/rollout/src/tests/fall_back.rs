@@ -1,7 +1,7 @@
 //! Clusters that were queued again and left the selection (`docs/design/rules.md#leavers`).
 
 use super::{planned, record_of, stand, writes};
-use crate::model::{Phase, Reason, Step};
+use crate::model::{Phase, Reason, Stage, Step};
 use crate::testing::{WorkBuilder, fleet, policy, record, work};
 
 /// Its operators work was in the way of the next attempt and is gone. What could only follow proves that it had succeeded.
@@ -39,5 +39,36 @@ fn a_queued_leaver_whose_operators_had_ended_falls_back_to_complete() {
         assert_eq!(stand(&plan, "a"), end);
         assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
         assert_eq!(writes(&plan), [""; 0]);
+    }
+}
+
+/// By its row it has given its slot back, and whoever starts anew finds it so, although its pre-action is still there.
+#[test]
+fn a_leaver_that_falls_back_takes_no_slot_for_a_pre_action_that_is_degraded_or_of_a_cluster_left_out() {
+    let asked = || {
+        let edited = policy().edited("r2", &[Step::Platform]);
+        edited.pre_action().max_concurrency(1)
+    };
+    for phase in [Phase::PreActionDegraded, Phase::Skipped, Phase::Aborted] {
+        let left = || {
+            fleet()
+                .cluster("a")
+                .left(0)
+                .work(Step::PreAction, work(50).revision("r2").failed())
+                .work(Step::Platform, work(0).running())
+                .record(record(phase).revision("r2").stage(Stage::PreAction, 50))
+        };
+        for (fleet, in_flight) in [(left(), 0), (left().slot_in_doubt(), 1)] {
+            let plan = planned(100, asked(), fleet.cluster("b"));
+            assert_eq!(
+                stand(&plan, "a"),
+                (Phase::Failed, Reason::LeftSelection),
+                "{phase}"
+            );
+            assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+            let starts = writes(&plan).contains(&"create b/PreAction".to_owned());
+            assert_eq!(starts, in_flight == 0, "{phase}");
+            assert_eq!(plan.summary.in_flight, in_flight, "{phase}");
+        }
     }
 }

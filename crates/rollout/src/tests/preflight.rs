@@ -98,6 +98,11 @@ fn after_the_pre_action_the_update_is_requested_only_if_the_cluster_would_still_
     let plan = after(not_offered());
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::NotOffered));
+    // The hub had rejected it before the pre-action.
+    let again = prepared(not_offered()).refused(Step::Platform, 0);
+    let plan = planned(0, asked().pre_action(), again);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::NotOffered));
 
     for answer in [pending(), Preflight::NotAsked] {
         let plan = after(answer);

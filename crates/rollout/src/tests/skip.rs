@@ -6,7 +6,8 @@ use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{
-    Limit, Operation, Outcome, Phase, Reason, Record, Stage, StallReason, Step, StepStatus, Withdrawal,
+    DeleteReason, Limit, Operation, Outcome, Phase, Reason, Record, Stage, StallReason, Step, StepStatus,
+    StepWork, Withdrawal,
 };
 use crate::testing::{FleetBuilder, RecordBuilder, WorkBuilder, fleet, policy, record, work};
 
@@ -61,19 +62,33 @@ fn what_is_under_way_ends_first() {
     };
     let plan = planned(10, policy(), running(Phase::Partial));
     assert_eq!(stand(&plan, "a").0, Phase::Partial);
-    let blocked = fleet()
-        .cluster("a")
-        .work(Step::Platform, work(0).succeeded())
-        .record(
-            record(Phase::Blocked)
-                .reason(Reason::Conflict)
-                .succeeded(Stage::Platform, 0),
-        )
-        .skipped("why");
-    let plan = planned(10, policy().operators(), blocked);
-    assert_ne!(stand(&plan, "a").0, Phase::Skipped, "its operators are to follow");
     let doubtful = fleet().cluster("a").unsettled(Step::Platform).skipped("why");
     assert_ne!(stand(&planned(10, policy(), doubtful), "a").0, Phase::Skipped);
+}
+
+/// Its slot is given back when its row says that it is blocked. Nothing of it is under way then, and it might stay blocked for ever.
+#[test]
+fn a_cluster_that_is_blocked_after_its_update_is_skipped_once_its_row_says_so() {
+    let a = || {
+        let a = fleet().cluster("a").work(Step::Platform, work(0).succeeded());
+        a.skipped("why")
+    };
+    let of = |update: RecordBuilder| update.reason(Reason::Conflict);
+    let over = || of(record(Phase::Blocked)).succeeded(Stage::Platform, 0);
+    let asked = || policy().operators();
+    let untold = planned(10, asked(), a().draft(over()));
+    assert_eq!(stand(&untold, "a"), (Phase::Blocked, Reason::Conflict));
+    assert_eq!(writes(&untold), NOTHING);
+    assert_eq!(stand(&planned(10, asked(), a().record(over())), "a"), SKIPPED);
+    let open = fleet().cluster("a").work(Step::Platform, work(0).running());
+    let open = open
+        .record(of(record(Phase::Blocked)).stage(Stage::Platform, 0))
+        .skipped("why");
+    assert_ne!(
+        stand(&planned(10, asked(), open), "a").0,
+        Phase::Skipped,
+        "its update goes on"
+    );
 }
 
 #[test]
@@ -261,4 +276,46 @@ fn a_failure_that_is_skipped_stays_so_when_its_cluster_leaves_the_selection() {
         assert_eq!(&*record_of(&plan, "a").message, "no power (it had failed)");
         assert_eq!(writes(&plan), NOTHING);
     }
+}
+
+/// If the row forgot what the cluster had begun, and the reading showed that nothing is there, that would begin again in the same
+/// attempt.
+#[test]
+fn the_row_of_a_cluster_that_is_not_skipped_any_more_stays_until_its_work_was_read() {
+    let row = || {
+        record(Phase::Skipped)
+            .reason(Reason::Skipped)
+            .done(Stage::Platform, 0, Outcome::Failed)
+    };
+    let unread = || {
+        let a = fleet()
+            .cluster("a")
+            .step_work(Step::Platform, StepWork::Unconfirmed);
+        complete(
+            a.record(row())
+                .cluster("b")
+                .work(Step::PreAction, work(0).succeeded()),
+        )
+    };
+    let plan = planned(10, policy(), unread());
+    assert_eq!(stand(&plan, "a"), (Phase::Skipped, Reason::WaitingForCleanup));
+    assert!(record_of(&plan, "a").stage(Stage::Platform).is_some());
+    assert_eq!(writes(&plan), ["read a/Platform"]);
+    let outlook = &plan.outlook;
+    assert!(!outlook.complete && outlook.moving && outlook.stalled.is_none());
+    let told = record_of(&plan, "a").clone();
+    let plan = planned(11, policy(), fleet().cluster("a").record(told));
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "~", "nothing is there");
+    refused(Kind::ClockReset, 10, policy(), unread(), |plan| {
+        let queued = record(Phase::Pending).reason(Reason::WaitingForCleanup);
+        plan.clusters[0].record = Arc::new(queued.into());
+    });
+    refused(Kind::DeletedUnfinished, 10, policy(), unread(), |plan| {
+        plan.operations.push(Operation::Delete {
+            cluster: "b".into(),
+            step: Step::PreAction,
+            why: DeleteReason::AllComplete,
+        });
+    });
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use api::maintenance::{Boundary, Zone};
 use chrono::TimeDelta;
 
-use super::{plan_of, record_of, stand};
+use super::violations::{create, refused};
+use super::{plan_of, planned, record_of, stand};
 use crate::check::ViolationKind;
 use crate::maintenance::{Calendar, Exclusion, Window};
-use crate::model::{Operation, Phase, Plan, Preflight, Reason, Stage, StallReason, Step};
+use crate::model::{Operation, Phase, Plan, Preflight, Reason, Stage, StallReason, Step, StepWork};
 use crate::testing::{at, fleet, policy, record, work};
 
 fn calendar(zone: &str, schedule: &str, length: TimeDelta, minimum: TimeDelta) -> Calendar {
@@ -125,6 +126,40 @@ fn an_update_is_not_requested_after_the_pre_action_when_the_window_has_closed() 
         panic!("{:?}", plan.operations);
     };
     assert_eq!((&**cluster, *step), ("a", Step::Platform));
+}
+
+/// The leader that started it has written no row of that. Whoever leads next, and finds the window open, takes it for one in flight.
+#[test]
+fn a_start_without_a_row_keeps_its_slot_outside_a_window_until_the_end_of_its_pre_action_is_written() {
+    let asked = || policy().pre_action().max_concurrency(1);
+    let reopens = 24 * 3600 + 3600;
+    // An agent can edit its work. A start that is far in the future is recorded as now.
+    for start in [7000, 9000] {
+        let begun = || {
+            let b = fleet().cluster("a").cluster("b").calendar(second_hour());
+            b.work(Step::PreAction, work(start).succeeded())
+        };
+        let untold = || begun().record(record(Phase::Pending).reason(Reason::Paused));
+        let closed = planned(7200, asked(), untold());
+        assert_eq!(stand(&closed, "a").1, Reason::WaitingForSlot);
+        assert_eq!(stand(&closed, "b"), (Phase::Pending, Reason::WaitingForWindow));
+        assert_eq!(super::writes(&closed), Vec::<String>::new());
+        assert!(closed.clusters[1].urgent);
+        let waits = || record_of(&closed, "b").clone();
+        for seconds in [7201, reopens] {
+            let plan = planned(seconds, asked(), untold().draft(waits()));
+            assert_eq!(super::writes(&plan), Vec::<String>::new(), "at {seconds}");
+            refused(
+                ViolationKind::TooManySlots,
+                seconds,
+                asked(),
+                untold().draft(waits()),
+                |plan| plan.operations.push(create("a", Step::PreAction, seconds)),
+            );
+            let plan = planned(seconds, asked(), begun().record(waits()));
+            assert_eq!(super::writes(&plan), ["create a/PreAction"], "at {seconds}");
+        }
+    }
 }
 
 #[test]
@@ -270,6 +305,45 @@ fn an_update_that_changes_an_earlier_work_is_not_requested_after_the_pre_action_
     let closed = plan_of(7200, &policy, &done);
     assert_eq!(super::writes(&closed), Vec::<String>::new());
     assert_eq!(stand(&closed, "a"), (Phase::Pending, Reason::WaitingForWindow));
+}
+
+/// The obstacle is from before the pre-action, for example because the cluster was registered anew since.
+#[test]
+fn an_update_that_is_tried_again_is_not_requested_after_the_pre_action_when_the_window_has_closed() {
+    let policy = policy().pre_action().build();
+    let retry_at = at(7100);
+    let rejected = StepWork::Refused {
+        retry_at,
+        message: Arc::from("it is invalid"),
+    };
+    let obstacles = [
+        rejected,
+        StepWork::Foreign { retry_at },
+        StepWork::ForeignTerminating { retry_at },
+        // It had succeeded in another attempt before somebody deleted it.
+        StepWork::Ours(Arc::new(work(10).retry("former").succeeded().vanished().into())),
+    ];
+    for obstacle in obstacles {
+        let done = || {
+            fleet()
+                .cluster("a")
+                .calendar(second_hour())
+                .work(Step::PreAction, work(7000).succeeded())
+                .step_work(Step::Platform, obstacle.clone())
+                .record(record(Phase::PreAction).stage(Stage::PreAction, 7000))
+                .build()
+        };
+        let open = plan_of(7199, &policy, &done());
+        assert_eq!(super::writes(&open), ["create a/Platform"], "{obstacle:?}");
+        let closed = plan_of(7200, &policy, &done());
+        assert_eq!(super::writes(&closed), Vec::<String>::new(), "{obstacle:?}");
+        assert_eq!(stand(&closed, "a"), (Phase::Pending, Reason::WaitingForWindow));
+        assert!(closed.clusters[0].record.succeeded(Stage::PreAction));
+        // The checker has its own rule.
+        let found = crate::check::check(at(7200), &policy, &done(), &open);
+        let mut kinds = found.iter().map(|violation| violation.kind);
+        assert!(kinds.any(|kind| kind == ViolationKind::StartedOutsideWindow));
+    }
 }
 
 /// Somebody may have written that into its row. It stops nobody.

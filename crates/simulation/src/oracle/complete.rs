@@ -208,15 +208,17 @@ impl Upgrade {
     }
 
     /// When a cluster was last deleted, if its row was removed since and does not tell of the same update again: whoever did that has heard
-    /// of it. What the cluster had ended before counts for nothing.
-    pub(super) fn known_deletion(&self, name: &str, cluster: &Cluster) -> Duration {
+    /// of it. What the cluster had ended before counts for nothing in what is sent from then on. A row that was sent before and arrives
+    /// late tells of the time before.
+    pub(super) fn known_deletion(&self, name: &str, cluster: &Cluster, sent: Duration) -> Duration {
         let started = |record: &Record| {
             let update = record.row()?.step(word(Step::Platform));
             update.map(|step| step.started.clone())
         };
         let now = self.records.get(name).and_then(started);
         let deleted = cluster.deleted.filter(|deleted| {
-            let removed = self.removed.get(name).filter(|(_, at)| at >= deleted);
+            let is_heard = |at: Duration| at >= *deleted && at.min(*deleted + DEAF) < sent;
+            let removed = self.removed.get(name).filter(|(_, at)| is_heard(*at));
             removed.is_some_and(|(record, _)| now.is_none() || started(record) != now)
         });
         deleted.unwrap_or_default()
@@ -224,9 +226,9 @@ impl Upgrade {
 
     /// Whether a cluster has come to the version of a row that says that it is complete. A row that is back at an earlier attempt
     /// names none any more. Then it is the one that the rows of that attempt named before, if they did.
-    fn has_run(&self, name: &str, cluster: &Cluster, row: &Row) -> bool {
+    fn has_run(&self, name: &str, cluster: &Cluster, row: &Row, sent: Duration) -> bool {
         let claims = cluster.versions.last().map(|(_, claim)| *claim);
-        let since = self.known_deletion(name, cluster);
+        let since = self.known_deletion(name, cluster, sent);
         let has_ended = |to: &str| cluster.done.get(to).is_some_and(|done| *done >= since);
         let runs = |to: &str| has_ended(to) || (claims.is_some() && claims >= version(to));
         if !row.to.is_empty() {
@@ -321,7 +323,7 @@ impl Facts {
         let Some(deleted) = cluster.deleted else {
             return false;
         };
-        let is_taken_for_same = upgrade.known_deletion(name, cluster).is_zero();
+        let is_taken_for_same = upgrade.known_deletion(name, cluster, Duration::MAX).is_zero();
         // Another upgrade may have seen the cluster at its target, and be told of something older.
         let ends = self.upgrades.values().flat_map(|upgrade| &upgrade.ends);
         let ends = ends.filter(|((of, step, _), _)| of == name && *step == Step::Platform);
@@ -446,7 +448,7 @@ impl Facts {
         let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
             return;
         };
-        let runs = upgrade.has_run(name, cluster, row);
+        let runs = upgrade.has_run(name, cluster, row, sent);
         let specs: Vec<_> = upgrade.in_force(sent).collect();
         let wants_operators = !row.has_left && upgrade.wants_operators(sent);
         let wants_post_action = !row.has_left && specs.iter().all(|spec| spec.after.action);

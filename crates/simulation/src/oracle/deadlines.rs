@@ -6,20 +6,25 @@ use std::time::Duration;
 use api::names::Step;
 use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::Value;
 
 use super::clocks::{CLOCK_JUMPS, EARLY, is_recorded_as_now, wall};
 use super::complete::word;
 use super::facts::{Facts, Key, Record, Running, Upgrade};
-use super::fields::version;
+use super::fields::{text, version};
+use super::memory::Rejected;
 use super::row::Row;
+use super::rows::rows_of;
 use super::rule::Rule;
 use super::schedule::since_begin;
 use super::works::Work;
-use crate::actor::Role;
+use crate::actor::{Role, Sender};
 
 /// How long after its time a cluster may be under way when nothing keeps the controller from its work: its work is read, the row
 /// is written, and a row that is held up is gathered with others.
 const LATE: Duration = Duration::from_mins(2);
+/// When a row is sent again that the hub has rejected.
+const AGAIN: Duration = Duration::from_mins(5);
 /// How long after it was planned a work may be sent.
 const UNSENT: Duration = Duration::from_mins(1);
 
@@ -54,6 +59,18 @@ fn key(owner: &str, cluster: &str, step: Step, row: &Row) -> Key {
         row.revision.clone(),
         row.retry.clone(),
     )
+}
+
+impl Record {
+    /// Whether a row that was sent since a time says Blocked, or the hub has refused such a row since then, or a creation that
+    /// blocks the cluster, in the attempt of a work.
+    fn was_blocked_since(&self, at: Duration, work: &Work) -> bool {
+        let is_refused = self.blocked.as_ref().is_some_and(|(sent, (revision, retry))| {
+            *sent >= at && *revision == work.revision && *retry == work.retry
+        });
+        let mut phases = self.phases.iter();
+        is_refused || phases.any(|told| told.phase == "Blocked" && told.sent >= at)
+    }
 }
 
 impl Facts {
@@ -270,9 +287,11 @@ impl Facts {
             && self.may_have_start(work, started)
     }
 
-    /// Whether somebody else had deleted the work that this one replaces before any row told of it. Whoever leads since cannot know
-    /// that it existed, and gives the next one a start of its own. Whoever knew it gives it the former start.
-    pub(super) fn is_forgotten(&self, work: &Work) -> bool {
+    /// Whether a work that replaces one which somebody else had deleted has a clock of its own. If no row had told of the former one,
+    /// whoever leads since cannot know that it existed, and gives the next one a start of its own. Whoever knew it gives it the
+    /// former start, unless the cluster was blocked since: then it has given its slot back, and its step begins anew when it has one
+    /// again, which may be when its windows open.
+    pub(super) fn has_own_clock(&self, work: &Work) -> bool {
         let upgrade = self.upgrades.get(&work.uid);
         let earlier = self.created.get(&work.key());
         let earlier = earlier.filter(|earlier| earlier.started != work.started);
@@ -288,11 +307,47 @@ impl Facts {
                 && row.retry == work.retry
                 && open.any(|step| !is_since(&step.started))
         };
-        let row = upgrade.records.get(&work.cluster).and_then(Record::row);
+        let record = upgrade.records.get(&work.cluster);
+        let is_doubtful = upgrade.is_doubtful(&work.cluster, &work.revision, &work.retry);
         by != Some(Role::Controller)
-            && upgrade.is_doubtful(&work.cluster, &work.revision, &work.retry)
+            && (is_doubtful || record.is_some_and(|record| record.was_blocked_since(at, work)))
             && is_since(&work.started)
-            && !row.is_some_and(is_told)
+            && !record.and_then(Record::row).is_some_and(is_told)
+    }
+
+    /// Notes the rows of a report that the hub has rejected, if they were to say that a cluster is in another step or attempt. The
+    /// cluster is in the one of the row that the hub has until they are sent again.
+    pub(super) fn note_rejected(&mut self, sender: &Sender, body: &[u8]) {
+        let report: Value = serde_json::from_slice(body).unwrap_or_default();
+        let owner = text(&report, "/metadata/ownerReferences/0/uid");
+        let Some(upgrade) = self.upgrades.get(owner) else {
+            return;
+        };
+        for (name, row) in rows_of(&report) {
+            let kept = upgrade.records.get(&name).and_then(Record::row);
+            let is_left = |kept: &&Row| step_of(kept) != step_of(&row) || kept.attempt() != row.attempt();
+            if let Some(kept) = kept.filter(is_left) {
+                let rejected = Rejected {
+                    sent: sender.at,
+                    kept: kept.clone(),
+                };
+                self.rejected.insert((owner.to_owned(), name), rejected);
+            }
+        }
+    }
+
+    /// When the row of a cluster is sent again that the hub has rejected; zero if the hub has had another row since.
+    fn sent_again(&self, owner: &str, name: &str) -> Duration {
+        let rejected = self.rejected.get(&(owner.to_owned(), name.to_owned()));
+        let upgrade = self.upgrades.get(owner);
+        let record = upgrade.and_then(|upgrade| upgrade.records.get(name));
+        let row = record.and_then(Record::row);
+        let is_kept = |rejected: &&Rejected| {
+            let kept = &rejected.kept;
+            row.is_some_and(|row| row.phase == kept.phase && row.attempt() == kept.attempt())
+        };
+        let rejected = rejected.filter(is_kept);
+        rejected.map_or(Duration::ZERO, |rejected| rejected.sent + AGAIN)
     }
 
     /// Whose time is over fails, when nothing keeps the controller from saying so.
@@ -319,7 +374,8 @@ impl Facts {
         }
         for (uid, name, due) in late {
             let now = self.now;
-            let is_late = due.max(self.disturbed) + LATE < now;
+            let again = self.sent_again(&uid, &name);
+            let is_late = due.max(self.disturbed).max(again) + LATE < now;
             self.check(Rule::Deadline, !is_late, || {
                 format!("{name} is under way at {now:?}, and its time was over at {due:?}")
             });

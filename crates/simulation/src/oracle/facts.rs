@@ -9,7 +9,7 @@ use api::names::Step as WorkStep;
 use super::answers::Probes;
 use super::fields::Version;
 use super::generation::Generation;
-use super::memory::{Refusals, Reported, Straggler, Told, Withdrawn};
+use super::memory::{Refusals, Rejected, Reported, Straggler, Terms, Told, Withdrawn};
 use super::row::Row;
 use super::rule::{Rule, Violation};
 use super::schedule::Approval;
@@ -430,6 +430,8 @@ pub(super) struct Facts {
     /// When a creation was first sent that the log does not tell of, because it was refused or never arrived: by what it would
     /// have created, and the start that it names.
     pub tried: BTreeMap<(Key, String), Duration>,
+    /// Rows that the hub has rejected, by UID of the upgrade and cluster.
+    pub rejected: BTreeMap<(String, String), Rejected>,
     /// What a work was created as, by UID of the work.
     pub keys: BTreeMap<String, Key>,
     /// Who deleted which work, by UID of the work.
@@ -440,6 +442,7 @@ pub(super) struct Facts {
     pub foreign: BTreeMap<String, Duration>,
     /// Claims of the Lease: when and whose.
     pub claims: Vec<(Duration, String)>,
+    pub terms: Terms,
     /// When the storage of the hub went back, and who held the Lease until then.
     pub rewinds: Vec<(Duration, String)>,
     /// The clusters that each Placement has ever decided on.
@@ -483,6 +486,7 @@ impl Facts {
         earlier.now = self.now;
         earlier.claims = std::mem::take(&mut self.claims);
         earlier.rewinds = std::mem::take(&mut self.rewinds);
+        earlier.terms = std::mem::take(&mut self.terms);
         let holder = earlier
             .claims
             .last()
@@ -497,6 +501,7 @@ impl Facts {
         earlier.failures = std::mem::take(&mut self.failures);
         earlier.requests = std::mem::take(&mut self.requests);
         earlier.tried = std::mem::take(&mut self.tried);
+        earlier.rejected = std::mem::take(&mut self.rejected);
         earlier.checked = std::mem::take(&mut self.checked);
         earlier.violations = std::mem::take(&mut self.violations);
         earlier.keep_approvals(self);

@@ -1,10 +1,11 @@
-//! What rules remember of rows, of refusals, of reported versions and of deleted pre-actions.
+//! What rules remember of terms, of rows, of refusals, of reported versions and of deleted pre-actions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::fields::Version;
+use super::row::Row;
 
 /// A phase that the rows of a cluster say.
 #[derive(Clone, Debug)]
@@ -39,6 +40,22 @@ impl Told {
     }
 }
 
+/// The terms of replicas that have held the Lease.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Terms {
+    /// When each began.
+    pub begun: Vec<Duration>,
+    /// When the last claim was sent.
+    pub renewed: Duration,
+}
+
+impl Terms {
+    /// When the term began in which something was sent.
+    pub fn begun_before(&self, sent: Duration) -> Option<Duration> {
+        self.begun.iter().rev().find(|begun| **begun <= sent).copied()
+    }
+}
+
 /// The writes of one cluster's works that the hub forbids a replica.
 #[derive(Clone, Debug)]
 pub(super) struct Forbidden {
@@ -56,6 +73,15 @@ pub(super) struct Refusals {
     pub creations: AllForbidden,
     /// Deletions of what another upgrade has left, for which the cluster waits.
     pub deletions: AllForbidden,
+}
+
+/// A row that the hub rejected although its cluster had left the step or the attempt of the row that the hub has.
+#[derive(Clone, Debug)]
+pub(super) struct Rejected {
+    /// When it was sent.
+    pub sent: Duration,
+    /// The row that stays.
+    pub kept: Row,
 }
 
 /// A platform work that came when the replica that had created it did not lead any more.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::facts::{Cluster, Facts, Record, Upgrade};
 use super::fields::{Version, label, text, version};
 use super::generation::{CANARIES, Generation, names_in};
+use super::memory::Terms;
 use super::row::Row;
 use super::rule::Rule;
 use crate::actor::Sender;
@@ -20,6 +21,17 @@ use crate::names::OUTSIDER;
 
 /// How long a replica writes without a renewed claim: the renew deadline of the controller's election.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+impl Terms {
+    /// Somebody claims the Lease. A replica that has not renewed its claim in time leads no more, and when it claims the Lease again,
+    /// it knows only the rows that the hub has then.
+    fn claim(&mut self, is_other: bool, sent: Duration, now: Duration) {
+        if is_other || sent >= self.renewed + RENEW_DEADLINE {
+            self.begun.push(now);
+        }
+        self.renewed = sent;
+    }
+}
 
 fn note<'a>(value: &'a Value, name: &str) -> &'a str {
     let notes = value.at("/metadata/annotations");
@@ -244,7 +256,10 @@ impl Facts {
             .nth(1)
             .and_then(|rest| rest.split('"').next())
             .unwrap_or_default();
-        if self.claims.last().is_none_or(|(_, before)| before != holder) {
+        let is_other = self.claims.last().is_none_or(|(_, before)| before != holder);
+        let sent = self.sent();
+        self.terms.claim(is_other, sent, self.now);
+        if is_other {
             self.claims.push((self.now, holder.to_owned()));
         }
     }

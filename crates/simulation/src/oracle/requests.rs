@@ -101,6 +101,9 @@ impl Facts {
         }
         if sent.code >= 400 && matches!(sent.verb, "POST" | "PATCH") && sent.path.contains("upgradereports") {
             self.refused_rows(sender, sent.body);
+            if matches!(sent.code, 400 | 422) {
+                self.note_rejected(sender, sent.body);
+            }
         }
         if sent.verb == "DELETE" && sent.path.contains("/manifestworks/") {
             self.note_deletion(sender, sent);

@@ -239,7 +239,7 @@ fn number_of(report: &str) -> usize {
 }
 
 /// The rows of a report, by cluster.
-fn rows_of(report: &Value) -> Vec<(String, Row)> {
+pub(super) fn rows_of(report: &Value) -> Vec<(String, Row)> {
     let rows = report.get("rows").and_then(Value::as_array);
     let rows = rows.into_iter().flatten();
     rows.map(|row| (text(row, "/cluster").to_owned(), Row::of(row)))

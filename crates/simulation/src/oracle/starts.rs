@@ -313,7 +313,7 @@ impl Facts {
     }
 
     /// Whether a cluster without a row has come back since a start was sent, before which it was nobody's. By now it may have a row. The same holds if it
-    /// started before whoever leads began to, and has come back since so shortly before that the leader may not have heard of it.
+    /// started before the term in which that was sent, and has come back since so shortly before that the leader may not have heard of it.
     fn is_back_since(&self, upgrade: &Upgrade, name: &str, sent: Duration) -> bool {
         let record = upgrade.records.get(name);
         let row = record.and_then(Record::row);
@@ -327,9 +327,8 @@ impl Facts {
             return !is_told && had_left && cluster.changed > sent;
         }
         let started = upgrade.flights.get(name).or_else(|| upgrade.suspended.get(name));
-        let term = self.claims.last().map(|(since, _)| *since);
         let was_nobodys = started
-            .zip(term)
+            .zip(self.terms.begun_before(sent))
             .is_some_and(|(started, term)| *started < term && term < cluster.changed);
         cluster.changed > sent || (was_nobodys && cluster.changed + DEAF > sent)
     }

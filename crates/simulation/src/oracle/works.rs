@@ -374,7 +374,7 @@ impl Facts {
     }
 
     fn created(&mut self, work: &Work) {
-        if self.is_forgotten(work) {
+        if self.has_own_clock(work) {
             self.began.remove(&work.key());
         }
         self.begins(work);

@@ -70,4 +70,8 @@ fn pausing_says_what_happens_to_the_clusters() {
     assert!(paused_text(&paused, false).ends_with(
         "\n4 pending clusters will start as slots become free.\n2 blocked clusters will start when the cause is gone.\n"
     ));
+    // Clusters that the spec leaves out do not start.
+    let status = paused.status.as_mut().unwrap();
+    status.phases.insert("Skipped".to_owned(), 3);
+    assert!(paused_text(&paused, false).contains("\n1 pending cluster will start"));
 }

@@ -20,7 +20,7 @@ fn answers() -> Answers {
 
 #[test]
 fn the_text_of_a_risk_is_shown_with_the_clusters_it_concerns() {
-    let text = about(Consent::Risk, "OVNIPsecConnectivity", &answers(), &[]);
+    let text = about((Consent::Risk, "OVNIPsecConnectivity"), "4.20.4", &answers(), &[]);
     assert_eq!(
         text,
         "OVNIPsecConnectivity (1 cluster, such as edge-1):\n  IPsec breaks.\n"
@@ -29,16 +29,16 @@ fn the_text_of_a_risk_is_shown_with_the_clusters_it_concerns() {
 
 #[test]
 fn an_unknown_name_gets_a_note_with_the_nearest_one() {
-    let text = about(Consent::Risk, "OVNIPSecConectivity", &answers(), &[]);
+    let text = about((Consent::Risk, "OVNIPSecConectivity"), "4.20.4", &answers(), &[]);
     assert!(
         text.contains(
             "no cluster of the upgrade reports a risk with this name. Did you mean OVNIPsecConnectivity?"
         ),
         "{text}"
     );
-    let text = about(Consent::Risk, "Else", &answers(), &[]);
+    let text = about((Consent::Risk, "Else"), "4.20.4", &answers(), &[]);
     assert!(text.contains("They report: OVNIPsecConnectivity."), "{text}");
-    let text = about(Consent::Gate, "ack-4.19-a", &Answers::new(), &[]);
+    let text = about((Consent::Gate, "ack-4.19-a"), "4.20.4", &Answers::new(), &[]);
     assert_eq!(
         text,
         "Note: no cluster of the upgrade reports a gate with this name.\n"
@@ -62,7 +62,7 @@ fn the_text_of_one_cluster_does_not_hide_that_of_the_others() {
         known.insert(cluster.to_owned(), gate("APIs are removed."));
     }
     assert_eq!(
-        about(Consent::Gate, "ack-4.19-a", &known, &[]),
+        about((Consent::Gate, "ack-4.19-a"), "4.20.4", &known, &[]),
         "ack-4.19-a (4 clusters, such as edge-1):\n  APIs are removed.\nWarning: the texts differ. 3 of 4 clusters show this text.\n  edge-0 shows another one: Nothing to do.\n"
     );
 }

@@ -213,7 +213,11 @@ function showProgress() {
   }
   if (upgrade.canaries?.total) facts.push(["Canaries", `${upgrade.canaries.complete} of ${upgrade.canaries.total}`]);
   facts.push(["Slots in use", `${number(upgrade.inFlight)} of ${upgrade.slots === null ? "?" : number(upgrade.slots)}`]);
-  if (fleet.isKnown) facts.push(["Failed", number(fleet.count("Failed"))], ["Pending", number(fleet.count("Pending"))]);
+  if (fleet.isKnown) {
+    facts.push(["Failed", number(fleet.count("Failed"))], ["Pending", number(fleet.count("Pending"))]);
+    const leftOut = ["Skipped", "Aborted"].filter((phase) => fleet.count(phase));
+    facts.push(...leftOut.map((phase) => [phase, number(fleet.count(phase))]));
+  }
   const [started, completed] = [upgrade.started, upgrade.completed].map((time) => time && Date.parse(time) / 1000);
   if (started && completed) facts.push(["Took", duration(completed - started)]);
   else if (started) facts.push(["Started", `${duration(now() - started)} ago`]);

@@ -170,6 +170,24 @@ fn the_numbers_of_a_line_add_up_to_the_total() {
 }
 
 #[test]
+fn clusters_that_are_left_out_are_named_and_not_called_pending() {
+    let upgrade = with_status(&serde_json::json!({
+        "clustersSummery": {"total": 9, "initialized": 3, "partialUpgrade": 1, "complete": 2, "failed": 0, "pending": 6},
+        "canaryClustersSummery": null, "inFlight": 1, "effectiveMaxConcurrency": 3,
+        "phases": {"Complete": 2, "Partial": 1, "Pending": 3, "Skipped": 2, "Aborted": 1},
+    }));
+    assert_eq!(
+        line(&upgrade),
+        "Upgrading  2/9 complete  in flight 1/3  failed 0  pending 3  skipped 2  aborted 1"
+    );
+    let text = render(&upgrade, false, now(), Paint::Never);
+    assert!(
+        text.contains("\nPending:      3\nSkipped:      2\nAborted:      1\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn clusters_that_would_refuse_the_update_are_told_with_the_command_that_says_why() {
     let blocked = |blocked: i64| {
         let mut upgrade = with_status(&serde_json::json!({

@@ -45,6 +45,13 @@ fn gates_and_upgradeable_block_another_minor_version_only() {
         told(&stuck("ClusterVersionOverridesSet", true), &patch),
         "blocked NotUpgradeable"
     );
+    let mut with_overrides = stuck("ClusterVersionOverridesSet", true);
+    with_overrides.gates = with_gates(&["ack-4.18-a"]).gates;
+    assert_eq!(
+        told(&with_overrides, &patch),
+        "blocked NotUpgradeable",
+        "the gate is one of 4.18"
+    );
     let mut asking = stuck("AdminAckRequired", false);
     assert_eq!(
         told(&asking, &plan()),
@@ -53,6 +60,28 @@ fn gates_and_upgradeable_block_another_minor_version_only() {
     );
     asking.gates = gated.gates;
     assert_eq!(told(&asking, &all), "ready", "the gates are known by name");
+}
+
+#[test]
+fn only_the_gates_of_the_planned_update_are_told() {
+    let keys = ["ack-4.22-a", "ack-4.23-a"];
+    let told = |current: &str, target: &str| -> Vec<String> {
+        let facts = Facts {
+            current: Ok(current.to_owned()),
+            ..with_gates(&keys)
+        };
+        let gates = gates_of_update(&facts, target);
+        gates.into_iter().map(|gate| gate.key.clone()).collect()
+    };
+    assert_eq!(told("4.23.1", "5.0.1"), ["ack-4.23-a"]);
+    assert_eq!(told("4.22.9", "5.0.1"), ["ack-4.22-a"]);
+    assert!(told("4.23.1", "4.23.5").is_empty(), "within the minor version");
+    assert!(told("4.23.5", "4.23.5").is_empty(), "at the target");
+    let silent = Facts {
+        current: Err(Missing::Pending),
+        ..with_gates(&keys)
+    };
+    assert_eq!(gates_of_update(&silent, "5.0.1").len(), 2, "it is not known");
 }
 
 /// An object of a cluster that runs a version.

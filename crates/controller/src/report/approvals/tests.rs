@@ -107,6 +107,39 @@ fn a_checkpoint_that_is_approved_says_by_whom_and_asks_nobody() {
 }
 
 #[test]
+fn while_the_approvals_are_not_known_nothing_new_is_said_and_nobody_is_asked() {
+    let mut unknown = plan(CheckpointProgress::Unknown);
+    unknown.summary.waiting_for_approval = 2;
+    let mut status = ManagedClustersUpgradeStatus::default();
+    let told = of_plan(&unknown, &status, Utc::now());
+    assert_eq!((&*told[0].state, told[0].is_waiting()), ("Ahead", false));
+    assert_eq!(told[0].plan_hash, unknown.hash.as_ref().unwrap().to_string());
+    for progress in [
+        CheckpointProgress::Ahead,
+        CheckpointProgress::Waiting,
+        CheckpointProgress::Approved,
+    ] {
+        status.approvals = of_plan(
+            &plan(progress),
+            &ManagedClustersUpgradeStatus::default(),
+            Utc::now(),
+        );
+        assert_eq!(
+            of_plan(&unknown, &status, Utc::now()),
+            status.approvals,
+            "{progress:?}"
+        );
+    }
+    assert_eq!(
+        asked(&unknown, "1 of 3 clusters complete", Names::default()).as_deref(),
+        Some("2 clusters wait until the approvals are read from the hub. 1 of 3 clusters complete.")
+    );
+    // Those that have approved wait for nobody to read what they gave.
+    unknown.summary.waiting_for_approval = 0;
+    assert_eq!(waiting(&unknown), None);
+}
+
+#[test]
 fn while_the_spec_is_invalid_nobody_is_asked_and_who_approved_stays() {
     let none = ManagedClustersUpgradeStatus::default();
     for progress in [CheckpointProgress::Waiting, CheckpointProgress::Ahead] {

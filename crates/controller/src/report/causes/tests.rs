@@ -116,3 +116,19 @@ fn a_cluster_that_waits_for_its_turn_and_would_refuse_the_update_is_listed_with_
     );
     assert_eq!(groups[0].name.as_deref(), Some("Leak"));
 }
+
+#[test]
+fn the_definition_names_the_phases_in_which_clusters_have_causes_and_no_others() {
+    let crd = serde_json::to_value(api::schema::crds().remove(0)).unwrap();
+    let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+    for list in ["causes", "failedClusters", "waitingClusters"] {
+        let place = format!("{status}/{list}/items/properties/phase/description");
+        let text = crd.pointer(&place).and_then(serde_json::Value::as_str).unwrap();
+        let sentence = text.split('.').next().unwrap_or_default();
+        let named: Vec<&str> = sentence.split([' ', ',', ':']).collect();
+        for phase in Phase::ALL {
+            let has_cause = Urgency::of(phase, Reason::Other).is_some();
+            assert_eq!(named.contains(&phase.as_str()), has_cause, "{list}: {phase}");
+        }
+    }
+}

@@ -301,6 +301,25 @@ fn a_row_that_was_never_accepted_is_left_out_while_it_is_refused_and_tried_again
     assert!(hub.writes - before <= 2);
 }
 
+/// Otherwise it would wait for as long as the hub rejects rows of others.
+#[test]
+fn a_rejected_row_is_tried_again_after_five_minutes_although_another_one_was_rejected_since() {
+    let start = Instant::now();
+    let mut hub = Hub::new(&["c000"], "Partial", true);
+    let mut rows = rows();
+    commit(&mut rows, &names(2), Phase::Pending, start);
+    let now = hub.settle(&mut rows, start);
+    commit(&mut rows, &names(1), Phase::Partial, now);
+    let rejected = hub.settle(&mut rows, now);
+    assert_eq!(rows.refused_count(), 1);
+    hub.bad = BTreeSet::from(["c001".to_owned()]);
+    let later = rejected + Duration::from_mins(4);
+    commit(&mut rows, &names(2)[1..], Phase::Partial, later);
+    hub.settle(&mut rows, later);
+    let phases = hub.phases("up-report-1");
+    assert_eq!((&*phases["c000"], &*phases["c001"]), ("Partial", "Pending"));
+}
+
 /// Otherwise the upgrade would not be Stalled for some seconds every five minutes.
 #[test]
 fn a_row_counts_as_rejected_until_its_next_try_is_answered() {

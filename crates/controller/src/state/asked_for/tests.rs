@@ -7,6 +7,7 @@ use resolve::spec::resolve_spec;
 use resolve::works::WorkFlags;
 use rollout::Attempt;
 use rollout::testing::at;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::apply::WorkParams;
@@ -97,6 +98,42 @@ fn after_an_invalid_edit_what_was_planned_before_is_called_back_and_what_is_plan
     edit("v5");
     assert!(!is_asked_for(&context, &since));
     assert!(is_asked_for(&context, &queued(&context)));
+}
+
+#[test]
+fn a_queued_withdrawal_is_called_back_when_the_cluster_is_not_left_out_any_more() {
+    let context = context(&[CLUSTER]);
+    let edit = |version: u64, strategy: Value| {
+        let mut given = upgrade("u1", &[CLUSTER]);
+        given.version = version;
+        given.spec["upgradeStrategy"] = strategy;
+        context.with(|state| state.apply_upgrade(given.view()));
+    };
+    let withdrawal = || {
+        context.with(|state| {
+            let entry = &state.upgrades["u1"];
+            WriteJob {
+                upgrade: Arc::clone(&entry.uid),
+                write: Write::Withdraw {
+                    cluster: Arc::from(CLUSTER),
+                    uid: Arc::from("w1"),
+                    version: 5,
+                    spec: Arc::clone(entry.in_force().unwrap()),
+                    violations: entry.spec.as_ref().err().cloned(),
+                },
+            }
+        })
+    };
+    edit(1, json!({"abort": [{"cluster": CLUSTER, "reason": "no power"}]}));
+    let job = withdrawal();
+    assert!(is_asked_for(&context, &job));
+    edit(2, json!({}));
+    assert!(!is_asked_for(&context, &job));
+    edit(3, json!({"abort": [{"cluster": CLUSTER, "reason": "no power"}]}));
+    assert!(!is_asked_for(&context, &job), "it is planned again");
+    assert!(is_asked_for(&context, &withdrawal()));
+    context.with(|state| state.delete_upgrade("u1"));
+    assert!(!is_asked_for(&context, &job));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use WatchKind::{Cluster, Work};
+use WatchKind::{Approval, Cluster, Work};
 
 fn leading() -> Freshness {
     let freshness = Freshness::new(&[Cluster, Work]);
@@ -89,6 +89,59 @@ fn a_watch_that_has_expired_is_made_anew_alone() {
     assert!(!freshness.is_open() && freshness.is_wanted(1));
     freshness.refreshed(Work, 1);
     assert!(freshness.open());
+}
+
+#[test]
+fn no_view_waits_for_approvals_and_they_are_known_only_by_a_list_for_it() {
+    let freshness = leading();
+    refresh(&freshness);
+    assert!(freshness.open());
+    assert_eq!(freshness.approvals(), KnownApprovals::Missing);
+    freshness.refreshed(Approval, 1);
+    assert_eq!(freshness.approvals(), KnownApprovals::Current);
+    freshness.lost(Approval, true);
+    assert_eq!(freshness.approvals(), KnownApprovals::Outdated);
+    assert!(
+        freshness.is_open() && freshness.is_wanted(1),
+        "nobody waits for them"
+    );
+    freshness.refreshed(Approval, 1);
+    freshness.lost(Work, true);
+    assert_eq!(
+        freshness.approvals(),
+        KnownApprovals::Outdated,
+        "another view is wanted"
+    );
+    refresh(&freshness);
+    assert!(freshness.open());
+    freshness.refreshed(Approval, 1);
+    assert_eq!(
+        freshness.approvals(),
+        KnownApprovals::Outdated,
+        "a list of an earlier view"
+    );
+    freshness.refreshed(Approval, 2);
+    assert_eq!(freshness.approvals(), KnownApprovals::Current);
+    freshness.discard_all();
+    assert_eq!(freshness.approvals(), KnownApprovals::Missing);
+}
+
+#[test]
+fn approvals_that_were_listed_before_an_outage_are_listed_anew_and_those_that_were_not_put_no_view_off() {
+    for (is_listed, wanted) in [(true, 2), (false, 1)] {
+        let freshness = leading();
+        freshness.requested(Approval);
+        if is_listed {
+            freshness.refreshed(Approval, 1);
+        }
+        freshness.refreshed(Work, 1);
+        freshness.lost(Work, true);
+        freshness.requested(Cluster);
+        freshness.requested(Work);
+        refresh(&freshness);
+        assert_eq!(freshness.open(), !is_listed);
+        assert!(freshness.is_wanted(wanted));
+    }
 }
 
 #[test]

@@ -63,3 +63,36 @@ fn a_credential_helper_is_asked_by_the_name_that_docker_uses() {
         "{error:#}"
     );
 }
+
+#[test]
+fn a_reference_is_read_before_anything_is_built() {
+    assert_eq!(tagged("quay.io/fleet/mcu:1").unwrap().tag(), Some("1"));
+    let digest = format!("quay.io/fleet/mcu@sha256:{}", "0".repeat(64));
+    for (wrong, why) in [
+        ("", "REGISTRY/REPOSITORY:TAG"),
+        ("quay.io/fleet/mcu:", "REGISTRY/REPOSITORY:TAG"),
+        ("https://quay.io/fleet/mcu:1", "REGISTRY/REPOSITORY:TAG"),
+        (digest.as_str(), "not under a digest"),
+    ] {
+        let error = format!("{:#}", tagged(wrong).unwrap_err());
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn a_push_to_what_names_no_image_builds_nothing() {
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: crate::image::ImageArgs,
+    }
+
+    let line = Line::parse_from(["image", "--push", "quay.io/fleet/mcu:"]);
+    let error = format!("{:#}", crate::image::run(&line.args).unwrap_err());
+    assert!(
+        error.starts_with("--push: \"quay.io/fleet/mcu:\" names no image"),
+        "{error}"
+    );
+}

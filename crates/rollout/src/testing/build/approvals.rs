@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{FleetBuilder, PolicyBuilder, at};
-use crate::model::{Checkpoint, CheckpointPlace, GivenApproval, Limit};
+use crate::model::{Checkpoint, CheckpointPlace, GivenApproval, KnownApprovals, Limit};
 
 impl PolicyBuilder {
     /// A checkpoint.
@@ -18,6 +18,12 @@ impl PolicyBuilder {
     /// A checkpoint at a number of clusters.
     pub fn checkpoint_at(self, name: &str, clusters: u32) -> Self {
         self.checkpoint(name, CheckpointPlace::Started(Limit::Count(clusters)))
+    }
+
+    /// How far the approvals are known.
+    pub fn approvals(mut self, known: KnownApprovals) -> Self {
+        self.0.approvals = known;
+        self
     }
 
     /// Another spec, as far as approvals cover it.

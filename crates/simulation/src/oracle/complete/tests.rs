@@ -211,3 +211,54 @@ fn the_end_of_the_very_step_that_a_row_tells_of_as_open_was_reported() {
     assert!(!has_ended("2026-01-01T00:08:00Z", "", 400), "it has begun anew");
     assert!(!has_ended(started, "again", 400), "it is another attempt");
 }
+
+/// The end was reported at 10 s, the cluster was deleted at 40 s, and its row was removed at 45 s.
+#[test]
+fn a_late_row_that_was_sent_before_its_cluster_was_deleted_tells_of_the_end_that_was_reported_before() {
+    let may_arrive = |sent: u64, ended: Option<u64>| {
+        let mut facts = Facts {
+            now: Duration::from_secs(70),
+            sender: Some(Sender {
+                role: Role::Controller,
+                identity: "r1".into(),
+                at: Duration::from_secs(sent),
+            }),
+            ..Facts::default()
+        };
+        let told = |phase: &str, started: &str| Row {
+            phase: phase.to_owned(),
+            to: "4.14.12".to_owned(),
+            has_left: true,
+            steps: vec![crate::oracle::row::Step {
+                name: "Platform".to_owned(),
+                started: started.to_owned(),
+                ..crate::oracle::row::Step::default()
+            }],
+            ..Row::default()
+        };
+        let removed = Record {
+            before: vec![told("Initialized", "2026-01-01T00:00:35Z")],
+            ..Record::default()
+        };
+        let row = told("Complete", "2026-01-01T00:00:05Z");
+        let cluster = facts.cluster("c1");
+        cluster.deleted = Some(Duration::from_secs(40));
+        let done = ended.map(|at| ("4.14.12".to_owned(), Duration::from_secs(at)));
+        cluster.done.extend(done);
+        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+        let record = upgrade.records.entry("c1".to_owned()).or_default();
+        record.before = vec![row.clone()];
+        let at = Duration::from_secs(45);
+        upgrade.removed.insert("c1".to_owned(), (removed, at));
+        facts.complete("u", "c1", &row);
+        facts.violations.is_empty()
+    };
+    assert!(may_arrive(20, Some(10)));
+    assert!(
+        may_arrive(42, Some(10)),
+        "whoever sent it had not heard of the deletion"
+    );
+    assert!(!may_arrive(20, None), "nobody has reported an end");
+    assert!(!may_arrive(69, Some(10)), "it was sent when that counted no more");
+    assert!(may_arrive(69, Some(60)), "the end was reported since");
+}

@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
 use crate::oracle::facts::Created;
 use crate::oracle::generation::Generation;
 use crate::oracle::limits::{Limits, OPERATORS_TIMEOUT};
+use crate::oracle::requests::Sent;
 use crate::oracle::row::Step as RowStep;
 
 /// When the work was sent, to which a clock that was an hour ahead gave its start.
@@ -250,4 +253,61 @@ fn a_post_action_that_goes_on_long_after_its_time_violates_the_rule_once_nothing
     assert!(!is_late(100, Duration::ZERO));
     assert!(is_late(140, Duration::ZERO));
     assert!(!is_late(140, NOW + Duration::from_mins(1)));
+}
+
+/// What is known after the hub has answered with this code when a row of this phase was to follow that of a pre-action.
+fn after_answer(code: u16, phase: &str) -> Facts {
+    let limits = Limits {
+        action: Duration::from_secs(20),
+        ..Limits::default()
+    };
+    let mut facts = in_step(Step::PreAction, "PreAction", limits);
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.flights.insert("c1".to_owned(), NOW);
+    let report = json!({
+        "metadata": {"ownerReferences": [{"uid": "u"}]},
+        "rows": [{"cluster": "c1", "phase": phase, "revision": "r1"}],
+    });
+    let body = report.to_string();
+    let sender = Sender {
+        role: Role::Controller,
+        identity: Arc::from("r0-1"),
+        at: NOW,
+    };
+    let sent = Sent {
+        verb: "PATCH",
+        path: "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/managedclustersupgradereports/spring-report-1",
+        body: body.as_bytes(),
+        code,
+        met: None,
+        is_further_page: false,
+    };
+    facts.request(&sender, &sent);
+    facts
+}
+
+#[test]
+fn a_cluster_whose_row_the_hub_rejects_is_late_only_when_that_was_to_be_sent_again() {
+    let is_late = |code: u16, phase: &str, seconds: u64| {
+        let mut facts = after_answer(code, phase);
+        facts.now = NOW + Duration::from_secs(seconds);
+        facts.overdue();
+        !facts.violations.is_empty()
+    };
+    for code in [400, 422] {
+        assert!(!is_late(code, "PreActionDegraded", 410), "{code}");
+        assert!(is_late(code, "PreActionDegraded", 430), "{code}");
+        assert!(is_late(code, "PreAction", 410), "{code}: it is in the same step");
+    }
+    assert!(is_late(503, "PreActionDegraded", 410), "that is sent again soon");
+    let mut facts = after_answer(422, "PreActionDegraded");
+    assert_eq!(facts.sent_again("u", "c1"), NOW + AGAIN);
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade
+        .records
+        .get_mut("c1")
+        .unwrap()
+        .before
+        .push(row("r2", FOUND));
+    assert_eq!(facts.sent_again("u", "c1"), Duration::ZERO, "another row came");
 }

@@ -151,6 +151,25 @@ fn a_cluster_without_a_row_that_had_left_when_a_start_was_sent_was_nobodys_altho
 }
 
 #[test]
+fn a_cluster_without_a_row_that_started_before_the_term_is_nobodys_until_its_return_is_heard_of() {
+    let is_back = |started: u64, changed: u64, sent: u64| {
+        let mut facts = Facts::default();
+        facts.cluster("c1").changed = Duration::from_secs(changed);
+        facts.terms.begun = [1, 57, 200].map(Duration::from_secs).into();
+        let mut upgrade = Upgrade::default();
+        let started = Duration::from_secs(started);
+        upgrade.flights.insert("c1".to_owned(), started);
+        facts.is_back_since(&upgrade, "c1", Duration::from_secs(sent))
+    };
+    assert!(is_back(38, 60, 70));
+    assert!(!is_back(58, 60, 70), "it started in this term");
+    assert!(!is_back(38, 55, 70), "it was back when the term began");
+    assert!(!is_back(38, 60, 140), "everybody has heard of it");
+    assert!(is_back(38, 190, 195));
+    assert!(!is_back(38, 190, 210), "it was back when the next term began");
+}
+
+#[test]
 fn a_pre_action_that_comes_late_takes_no_slot_once_it_counts_as_degraded() {
     let is_degraded = |phases: &[(u64, &str)], step: Step, revision: &str| {
         let mut upgrade = lost(phases);

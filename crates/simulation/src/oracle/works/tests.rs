@@ -552,3 +552,47 @@ fn a_withdrawn_work_may_go_while_its_cluster_waits_for_another_attempt() {
     let never_told = record(&["Initialized", "Pending"], "~");
     assert!(!gone.is_left_of(&never_told), "no row has said yet why it may go");
 }
+
+#[test]
+fn a_work_that_somebody_deleted_begins_anew_only_if_its_cluster_was_blocked_since() {
+    const FIRST: &str = "2026-01-01T00:00:10Z";
+    const AGAIN: &str = "2026-01-01T00:15:00Z";
+    let is_anew = |by: Role, started: &str, change: fn(&mut Record)| {
+        let work = Work {
+            started: started.to_owned(),
+            ..work(Step::PreAction, "r2")
+        };
+        let earlier = Created {
+            started: FIRST.to_owned(),
+            deleted: Some((Duration::from_mins(1), Some(by))),
+            ..Created::default()
+        };
+        let mut facts = under_way(Step::PreAction);
+        facts.now = Duration::from_mins(15);
+        facts.created.insert(work.key(), earlier);
+        facts.began.insert(work.key(), Duration::from_secs(10));
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        change(upgrade.records.get_mut("c1").unwrap());
+        facts.created(&work);
+        facts.began[&work.key()] == facts.now
+    };
+    let blocked = |record: &mut Record| record.phases.push(Told::at(Duration::from_secs(61), "Blocked"));
+    assert!(is_anew(Role::People, AGAIN, blocked));
+    assert!(!is_anew(Role::People, FIRST, blocked), "it keeps its clock");
+    assert!(!is_anew(Role::Controller, AGAIN, blocked));
+    assert!(!is_anew(Role::People, AGAIN, |_| {}));
+    let before = |record: &mut Record| record.phases.push(Told::at(Duration::from_secs(59), "Blocked"));
+    assert!(!is_anew(Role::People, AGAIN, before));
+    let refused = |record: &mut Record| {
+        record.blocked = Some((Duration::from_secs(61), ("r2".to_owned(), String::new())));
+    };
+    assert!(is_anew(Role::People, AGAIN, refused), "its row was refused");
+    let told = |record: &mut Record| {
+        record.phases.push(Told::at(Duration::from_secs(61), "Blocked"));
+        record.before[0].steps.push(RowStep {
+            started: FIRST.to_owned(),
+            ..RowStep::default()
+        });
+    };
+    assert!(!is_anew(Role::People, AGAIN, told), "its row has that start");
+}
