@@ -328,13 +328,11 @@ impl Checker<'_> {
                 let text = "the soak ended although the clock is not trusted";
                 self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
             }
-            let kept = match now {
-                Some(now) => now.started == was.started,
-                None => {
-                    let must_tell = before.is_some_and(|before| tells_what_had_begun(cluster, before));
-                    record.phase.is_queued() && !must_tell
-                }
-            };
+            let must_tell = || before.is_some_and(|before| tells_what_had_begun(cluster, before));
+            let kept = now.map_or_else(
+                || record.phase.is_queued() && !must_tell(),
+                |now| now.started == was.started,
+            );
             let is_untold =
                 was.started + TimeDelta::seconds(90) <= self.now && is_untold(cluster, record, stage, was);
             if !kept && !is_untold {

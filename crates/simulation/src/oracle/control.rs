@@ -87,9 +87,9 @@ impl Facts {
         let lost: Vec<Approval> = lost.collect();
         self.approvals.extend(lost);
         for (uid, upgrade) in &mut self.upgrades {
-            let last = upgrade.generations.iter().map(|spec| spec.number).max();
+            let newest = upgrade.generations.iter().map(|spec| spec.number).max();
             let told = later.upgrades.get(uid).into_iter().flat_map(|one| &one.plans);
-            let told = told.filter(|(number, _)| Some(*number) <= last);
+            let told = told.filter(|(number, _)| Some(*number) <= newest);
             upgrade.plans.extend(told.cloned());
         }
     }
