@@ -232,6 +232,9 @@ impl Network {
                 let now = self.ground.clock.elapsed();
                 self.with(|state| state.disturbed = state.disturbed.max(now));
                 self.ground.oracle.disturb(now + disturbs_for(fault), false);
+                if matches!(fault, Fault::Hang | Fault::TooManyRequests | Fault::Overload) {
+                    self.ground.oracle.delay(now);
+                }
             }
         }
         happens

@@ -128,7 +128,8 @@ impl Facts {
         let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
         let is_known = began.is_none_or(|began| {
             let is_of_time = began + least.saturating_sub(UNSENT) <= self.now;
-            is_of_time || self.waited_for_removal(owner, &step.work_name(name), started, began)
+            let has_waited = self.waited_for_removal(owner, &step.work_name(name), started, began);
+            is_of_time || has_waited || self.waited_for_others(started, began)
         });
         self.check(Rule::Deadline, is_over && is_known, || {
             let seconds = passed.num_seconds();
@@ -136,6 +137,13 @@ impl Facts {
                 "{name} failed {seconds} s after its {word} began by its row, and it was sent at {began:?}"
             )
         });
+    }
+
+    /// Whether the creation of a work may have waited behind other requests that the hub did not answer, or put off. The time of its step
+    /// runs meanwhile.
+    fn waited_for_others(&self, started: DateTime<Utc>, began: Duration) -> bool {
+        let mut waits = self.disturbed.waits.iter();
+        waits.any(|at| started < wall(*at + UNSENT) && *at < began)
     }
 
     /// Whether what was left of an earlier attempt was still being removed when a step was to begin, until its own work was created. The
@@ -375,7 +383,7 @@ impl Facts {
         for (uid, name, due) in late {
             let now = self.now;
             let again = self.sent_again(&uid, &name);
-            let is_late = due.max(self.disturbed).max(again) + LATE < now;
+            let is_late = due.max(self.disturbed.until).max(again) + LATE < now;
             self.check(Rule::Deadline, !is_late, || {
                 format!("{name} is under way at {now:?}, and its time was over at {due:?}")
             });

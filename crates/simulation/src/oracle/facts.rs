@@ -9,7 +9,7 @@ use api::names::Step as WorkStep;
 use super::answers::Probes;
 use super::fields::Version;
 use super::generation::Generation;
-use super::memory::{Refusals, Rejected, Reported, Straggler, Terms, Told, Withdrawn};
+use super::memory::{Disturbances, Refusals, Rejected, Reported, Straggler, Terms, Told, Withdrawn};
 use super::row::Row;
 use super::rule::{Rule, Violation};
 use super::schedule::Approval;
@@ -458,7 +458,7 @@ pub(super) struct Facts {
     /// The last time at which the controller changed something.
     pub last_change: Duration,
     /// Until when something may keep the controller from its work.
-    pub disturbed: Duration,
+    pub disturbed: Disturbances,
     /// Requests of replicas that would change something, but for the Lease.
     pub writes: u64,
     /// What replicas have read and watched, without the Lease: by verb and path.
@@ -495,7 +495,7 @@ impl Facts {
         earlier.changes = self.changes;
         earlier.ended = self.ended;
         earlier.last_change = self.last_change;
-        earlier.disturbed = self.disturbed;
+        earlier.disturbed = std::mem::take(&mut self.disturbed);
         earlier.writes = self.writes;
         earlier.reads = std::mem::take(&mut self.reads);
         earlier.failures = std::mem::take(&mut self.failures);

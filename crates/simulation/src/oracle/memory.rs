@@ -75,6 +75,15 @@ pub(super) struct Refusals {
     pub deletions: AllForbidden,
 }
 
+/// What has kept the controller from its work.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disturbances {
+    /// Until when something may do so.
+    pub until: Duration,
+    /// When a request of a replica was neither carried out nor answered at once, so that others waited behind it.
+    pub waits: Vec<Duration>,
+}
+
 /// A row that the hub rejected although its cluster had left the step or the attempt of the row that the hub has.
 #[derive(Clone, Debug)]
 pub(super) struct Rejected {

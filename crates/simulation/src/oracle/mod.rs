@@ -120,12 +120,14 @@ impl Oracle {
     /// Something may keep the controller from its work until then, or does so no more.
     pub fn disturb(&self, until: Duration, is_over: bool) {
         self.with(|facts| {
-            facts.disturbed = if is_over {
-                until
-            } else {
-                facts.disturbed.max(until)
-            };
+            let known = &mut facts.disturbed.until;
+            *known = if is_over { until } else { until.max(*known) };
         });
+    }
+
+    /// Requests of a replica wait behind one that gets no answer, or that is to be sent again later.
+    pub fn delay(&self, now: Duration) {
+        self.with(|facts| facts.disturbed.waits.push(now));
     }
 
     /// Judges what should have happened by now.

@@ -141,7 +141,7 @@ impl Facts {
         let missing = CONDITIONS.iter().find(|name| !now.contains_key(**name));
         // A time has whole seconds, and a status may flip twice in one: the last status was sent then.
         // It may have been computed earlier: while the hub refuses requests, it waits for its turn.
-        let has_waited = told <= self.disturbed + QUEUED;
+        let has_waited = told <= self.disturbed.until + QUEUED;
         let is_recent =
             |time: &str| has_waited || parse_rfc3339(time).is_some_and(|time| wall(told) <= time + tolerance);
         let is_wrong = |(status, time): &(String, String), (new, at): &(String, String)| {
@@ -165,7 +165,7 @@ impl Facts {
     fn under_way(&mut self, uid: &str, in_flight: u64) {
         let sent = self.sent();
         self.release_followed(uid, sent);
-        let is_calm = self.disturbed <= sent;
+        let is_calm = self.disturbed.until <= sent;
         let Some(upgrade) = self.upgrades.get(uid) else {
             return;
         };

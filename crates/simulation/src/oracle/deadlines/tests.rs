@@ -240,7 +240,7 @@ fn a_post_action_that_goes_on_long_after_its_time_violates_the_rule_once_nothing
         };
         let mut facts = in_step(Step::PostAction, "PostAction", limits);
         facts.now = NOW + Duration::from_secs(seconds);
-        facts.disturbed = disturbed;
+        facts.disturbed.until = disturbed;
         facts.overdue();
         assert_eq!(
             facts.checked.contains_key(&Rule::Deadline),
