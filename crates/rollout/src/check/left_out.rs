@@ -3,9 +3,18 @@
 
 use super::asked::{counts_not, may_be_left_out};
 use super::operations::is_start;
-use super::records::tells_of;
+use super::records::{gives_up_pre_action, tells_of};
 use super::{Case, Checker, ViolationKind};
-use crate::model::{Phase, Record, Selection, Step, StepStatus, StepWork, Withdrawal};
+use crate::model::{Cluster, Phase, Record, Selection, Step, StepStatus, StepWork, Withdrawal};
+
+/// True when a cluster is left out by its record, and its pre-action has begun since in the same attempt.
+fn has_begun_since(cluster: &Cluster, before: &Record) -> bool {
+    let pre_action = cluster.works[Step::PreAction.index()].ours();
+    let mut later = cluster.works[Step::Platform.index()..].iter();
+    let is_last = !later.any(|work| matches!(work, StepWork::Ours(_)));
+    let is_from_before = before.phase.is_left_out() && !gives_up_pre_action(before) && !before.unreadable;
+    is_from_before && is_last && pre_action.is_some_and(|work| work.attempt == before.attempt)
+}
 
 impl Checker<'_> {
     /// A cluster that is left out does not start, and one that says so is.
@@ -27,6 +36,15 @@ impl Checker<'_> {
         if is_new && !(is_founded && is_named) {
             let text = format!("{before:?} became {phase}");
             self.report(ViolationKind::LeftOut, Some(cluster), text);
+        }
+        let is_at_work = before
+            .is_some_and(|before| state.record.attempt == before.attempt && has_begun_since(cluster, before));
+        if phase.is_left_out() && is_at_work {
+            self.report(
+                ViolationKind::LeftOut,
+                Some(cluster),
+                "its pre-action is under way",
+            );
         }
         if starts && is_out && is_untouched && before.is_none_or(|before| before.phase.is_queued()) {
             self.report(ViolationKind::LeftOut, Some(cluster), "the cluster starts");

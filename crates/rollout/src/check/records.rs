@@ -57,10 +57,19 @@ fn leaves_open(written: &Record, work: &Work, step: Step) -> bool {
     speaks_for(work, written, step) && !is_over
 }
 
-/// True when a written record says that a cluster is queued, and does not tell how far the cluster had come by then in this attempt.
+/// True when a written record says that a cluster is queued, and does not tell how far the cluster had come by then in this attempt, or
+/// when it says that a cluster is left out that is not any more.
 fn lacks_an_end(written: &Record, record: &Record) -> bool {
     let outcomes = |record: &Record| record.stages.map(|stage| stage.and_then(|stage| stage.outcome));
-    matches!(written.phase, Phase::Pending | Phase::Blocked) && outcomes(written) != outcomes(record)
+    let was_out = written.phase.is_left_out() && !record.phase.is_left_out();
+    was_out || (written.phase.is_queued() && outcomes(written) != outcomes(record))
+}
+
+/// True when a pre-action that is there proves no slot by a record: it is degraded, or the cluster is left out. A record that leaves the
+/// cluster out and tells of no step is from before every work of its attempt.
+pub(super) fn gives_up_pre_action(record: &Record) -> bool {
+    let tells_nothing = record.stages.iter().all(Option::is_none);
+    record.phase == Phase::PreActionDegraded || (record.phase.is_left_out() && !tells_nothing)
 }
 
 /// True when a cluster is queued and a restarted controller would find it in flight by a work: no row is written, or the row says
@@ -76,8 +85,8 @@ fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
         Some(written) if written.attempt == record.attempt && !lacks_an_end(written, record) => false,
         Some(written) if written.phase == Phase::PreActionDegraded || written.phase.is_left_out() => works
             .any(|(step, work)| {
-                let is_asked = step != Step::PreAction && work.withdrawal == Withdrawal::None;
-                is_asked && leaves_open(written, work, step)
+                let is_over = step == Step::PreAction && gives_up_pre_action(written);
+                !is_over && work.withdrawal == Withdrawal::None && leaves_open(written, work, step)
             }),
         Some(written) if !written.phase.is_queued() => false,
         Some(written) => works.any(|(step, work)| leaves_open(written, work, step)),
@@ -87,12 +96,12 @@ fn may_be_found_started(cluster: &Cluster, record: &Record) -> bool {
 
 /// True when a written record is of another attempt than the record, and the cluster has no slot in that attempt: neither does
 /// the row hold one, nor is there a work of a step that it does not tell the end of. A pre-action that is degraded by that row, or
-/// whose cluster it leaves out, holds none.
+/// whose cluster it leaves out after it had begun, holds none.
 fn tells_of_no_start(cluster: &Cluster, written: &Record, record: &Record) -> bool {
     let mut works = Step::ALL
         .into_iter()
         .filter_map(|step| Some((step, cluster.works[step.index()].ours()?)));
-    let is_given_up = written.phase == Phase::PreActionDegraded || written.phase.is_left_out();
+    let is_given_up = gives_up_pre_action(written);
     let has_started = works
         .any(|(step, work)| !(is_given_up && step == Step::PreAction) && leaves_open(written, work, step));
     let holds = cluster.slot_in_doubt || written.phase.holds_slot();

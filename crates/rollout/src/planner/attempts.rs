@@ -88,7 +88,13 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
         Phase::Pending | Phase::Blocked => true,
         phase if phase.holds_slot() => true,
         Phase::PreActionDegraded | Phase::Skipped | Phase::Aborted => {
-            latest > Step::PreAction && work.withdrawal == Withdrawal::None
+            let counts = match latest {
+                Step::PreAction => !has_given_back(record),
+                Step::Platform | Step::Operators => true,
+                // One that failed and is skipped is told of, and may go on.
+                Step::PostAction => record.stage(Stage::PostAction).is_none(),
+            };
+            counts && work.withdrawal == Withdrawal::None
         }
         Phase::Soaking => latest == Step::PostAction,
         _ => false,
@@ -124,6 +130,13 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
         record.since = now;
     }
     settled
+}
+
+/// True when a record says that its cluster holds no slot although its pre-action may be there: that is degraded, or the cluster is
+/// left out. If nothing had begun by then, a pre-action of this attempt has begun since: the cluster was not left out meanwhile.
+fn has_given_back(record: &Record) -> bool {
+    let has_begun = record.stages.iter().any(Option::is_some);
+    record.phase == Phase::PreActionDegraded || (record.phase.is_left_out() && has_begun)
 }
 
 /// Marks the earlier steps as succeeded, because a later work is created only after they did.
@@ -293,8 +306,8 @@ fn tells_end(record: &Record, work: &Work, step: Step) -> bool {
 }
 
 /// True when a controller that knew only what is written would find from a work that the cluster has started and holds a slot: from
-/// any work where no row is written, else from one of the attempt for which the row says that it is queued, or that its pre-action
-/// is degraded.
+/// any work where no row is written, else from one of the attempt for which the row says that it is queued, that it is left out, or
+/// that its pre-action is degraded.
 pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
     let written = cluster.written.as_deref();
     let counts = |work: &Work, step: Step| {
@@ -302,7 +315,8 @@ pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
             let has_no_slot = match written.phase {
                 Phase::Pending | Phase::Blocked => true,
                 Phase::PreActionDegraded | Phase::Skipped | Phase::Aborted => {
-                    step > Step::PreAction && work.withdrawal == Withdrawal::None
+                    let may_count = step > Step::PreAction || !has_given_back(written);
+                    may_count && work.withdrawal == Withdrawal::None
                 }
                 _ => false,
             };
@@ -320,11 +334,10 @@ pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
 
 /// True when a controller that knew only this record would find the cluster in flight, by the record itself or by the work
 /// of a step that the record does not tell the end of. A work that cannot be read now may be such a work. Where the pre-action is
-/// degraded, or the cluster is left out, only a later step shows that it is in flight.
+/// degraded, or the cluster is left out after it had begun, only a later step shows that it is in flight.
 pub(crate) fn may_be_found_in_flight(cluster: &Cluster, record: &Record) -> bool {
-    let has_given_back = record.phase == Phase::PreActionDegraded || record.phase.is_left_out();
     let is_open = |step: Step| {
-        let counts = step > Step::PreAction || !has_given_back;
+        let counts = step > Step::PreAction || !has_given_back(record);
         counts
             && telling(cluster, step)
                 .is_some_and(|work| is_of(work, record, step) && !tells_end(record, work, step))

@@ -169,15 +169,15 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     }
 }
 
-/// True when a written record says how the cluster released its slot. One that was blocked or queued before tells nothing of a
-/// step that has ended since: a restarted controller would find that step's work and the cluster in flight.
+/// True when a written record says how the cluster released its slot. One that was blocked, queued or left out before tells nothing
+/// of a step that has ended since: a restarted controller would find that step's work and the cluster in flight.
 fn tells_release(written: &Record, record: &Record) -> bool {
     let outcomes = |record: &Record| record.stages.map(|stage| stage.and_then(|stage| stage.outcome));
     let tells = match record.phase {
         Phase::Blocked | Phase::Pending => {
             matches!(written.phase, Phase::Blocked | Phase::Pending) && outcomes(written) == outcomes(record)
         }
-        phase => written.phase == phase,
+        phase => written.phase == phase && (!phase.is_left_out() || outcomes(written) == outcomes(record)),
     };
     tells && written.is_same_run(record)
 }

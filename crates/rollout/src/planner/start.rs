@@ -247,6 +247,8 @@ impl ClusterEvaluator<'_> {
         if self.cluster.left_out.is_some() {
             if self.cluster.is_in_doubt() {
                 self.wait_for_answer();
+            } else if self.is_left_out() {
+                self.leave_out();
             } else {
                 self.wait(Reason::WaitingForCleanup, LEAVING_OUT);
             }

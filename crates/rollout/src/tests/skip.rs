@@ -319,3 +319,89 @@ fn the_row_of_a_cluster_that_is_not_skipped_any_more_stays_until_its_work_was_re
         });
     });
 }
+
+/// Whoever led before had started it while it was not skipped, and did not come to write that into its row.
+#[test]
+fn a_pre_action_that_began_after_the_row_said_skipped_is_under_way() {
+    let asked = || policy().pre_action().max_concurrency(1);
+    let out = |phase, reason| record(phase).reason(reason);
+    let skipped = || out(Phase::Skipped, Reason::Skipped);
+    let begun = |row: RecordBuilder| {
+        let a = fleet().cluster("a").work(Step::PreAction, work(0).running());
+        a.record(row)
+    };
+    let again = || begun(skipped()).skipped("no power").cluster("b");
+    for fleet in [again(), begun(skipped()).cluster("b")] {
+        let plan = planned(10, asked(), fleet);
+        let a = record_of(&plan, "a");
+        assert_eq!((a.phase, &*a.attempt.retry), (Phase::PreAction, ""));
+        assert!(a.stage(Stage::PreAction).is_some());
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        assert_eq!(writes(&plan), NOTHING);
+    }
+    refused(Kind::LeftOut, 10, asked(), again(), |plan| {
+        plan.clusters[0].record = Arc::new(skipped().into());
+    });
+    let aborted = begun(out(Phase::Aborted, Reason::Aborted)).aborted("wrong site");
+    let plan = planned(10, asked(), aborted);
+    assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::Aborting));
+    assert_eq!(writes(&plan), NOTHING, "its row comes first");
+    let told = begun(skipped().stage(Stage::PreAction, 0)).skipped("no power");
+    assert_eq!(stand(&planned(10, asked(), told), "a"), SKIPPED, "it had failed");
+}
+
+/// Whoever leads next would find it under way.
+#[test]
+fn a_pre_action_that_began_after_the_row_said_skipped_keeps_its_slot_until_its_row_is_written() {
+    let asked = || policy().pre_action().max_concurrency(1);
+    let row = || record(Phase::Skipped).reason(Reason::Skipped);
+    let a = |work: WorkBuilder| {
+        let a = fleet().cluster("a").work(Step::PreAction, work).record(row());
+        a.skipped("no power")
+    };
+    let ended = || {
+        let ended = a(work(0).succeeded()).draft(row().succeeded(Stage::PreAction, 0));
+        ended.cluster("b")
+    };
+    let edited = || asked().edited("r2", &[Step::PreAction]);
+    for (asked, fleet) in [(asked(), ended()), (edited(), a(work(0).running()).cluster("b"))] {
+        let plan = planned(10, asked.clone(), fleet.clone());
+        assert_eq!(stand(&plan, "a"), SKIPPED);
+        assert!(plan.clusters[0].urgent);
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        refused(Kind::TooManySlots, 10, asked, fleet, |plan| {
+            plan.operations.push(create("b", Step::PreAction, 10));
+            plan.clusters[1].starting = true;
+        });
+    }
+}
+
+/// A post-action that failed may recover, so its stage stays open. That must not take back that the cluster is skipped.
+#[test]
+fn a_cluster_whose_post_action_failed_stays_skipped() {
+    let a = |record: Record| {
+        let a = fleet().cluster("a").work(Step::Platform, work(0).succeeded());
+        let a = a.work(Step::PostAction, work(30)).read(Step::PostAction, 100);
+        a.record(record).skipped("why")
+    };
+    let asked = || policy().post_action().timeouts(60, 60);
+    let failed = record(Phase::Failed)
+        .reason(Reason::PostActionTimeout)
+        .succeeded(Stage::Platform, 0)
+        .stage(Stage::PostAction, 30);
+    let skipped = planned(100, asked(), a(failed.into()));
+    assert_eq!(stand(&skipped, "a"), SKIPPED);
+    let again = planned(101, asked(), a(record_of(&skipped, "a").clone()));
+    assert_eq!(stand(&again, "a"), SKIPPED);
+}
+
+#[test]
+fn what_an_edit_queues_again_is_skipped_in_the_same_plan() {
+    let a = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0))
+        .skipped("why");
+    let plan = planned(10, policy().edited("r2", &[Step::Platform]), a);
+    assert_eq!(stand(&plan, "a"), SKIPPED);
+}

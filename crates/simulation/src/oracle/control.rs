@@ -19,7 +19,8 @@ const PLANNED: Duration = Duration::from_secs(2);
 
 impl Facts {
     /// How many clusters of an upgrade, beside this one, have certainly started by an attempt of this revision when a start was sent,
-    /// whatever has become of them: their rows say so, or their update was requested. Those that were away since do not count.
+    /// whatever has become of them: their rows say so, or their update was requested and that request is still there. Those that were
+    /// away since do not count.
     fn started(
         &self,
         upgrade: &Upgrade,
@@ -29,7 +30,12 @@ impl Facts {
     ) -> usize {
         let is_requested = |name: &str| {
             let platform = Step::Platform.work_name(name);
-            let mut works = self.created.iter();
+            // Another upgrade may have taken it over, or an edit may have changed it in place.
+            let is_left = self.works.values().any(|work| {
+                (&*work.owner, &*work.cluster, &*work.revision) == (uid, name, revision)
+                    && work.name == platform
+            });
+            let mut works = self.created.iter().filter(|_| is_left);
             works.any(|((owner, of, work, of_revision, _), created)| {
                 (owner.as_str(), of.as_str(), of_revision.as_str()) == (uid, name, revision)
                     && *work == platform

@@ -1,7 +1,10 @@
 use serde_json::json;
 
 use super::*;
+use crate::oracle::facts::{Created, Running};
 use crate::oracle::generation::Generation;
+use crate::oracle::memory::Told;
+use crate::oracle::row::Row;
 use crate::oracle::schedule::Control;
 
 const fn seconds(seconds: u64) -> Duration {
@@ -83,4 +86,38 @@ fn an_approval_of_a_spec_that_the_storage_has_lost_does_not_count_for_the_next_o
     upgrade.generations.push(spec(2, "4.14.14"));
     upgrade.acknowledged.push((seconds(25), 2));
     assert!(!may_start(&facts, seconds(30)));
+}
+
+#[test]
+fn a_cluster_that_is_queued_again_counts_as_started_until_its_work_is_that_of_another_upgrade_or_revision() {
+    let mut facts = waiting();
+    facts.cluster("c2").is_there = true;
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    let record = upgrade.records.entry("c2".to_owned()).or_default();
+    record.before = vec![Row {
+        phase: "Pending".to_owned(),
+        revision: "r1".to_owned(),
+        retry: "again".to_owned(),
+        ..Row::default()
+    }];
+    record.phases = vec![Told::at(seconds(100), "Pending")];
+    let work = Running {
+        name: Step::Platform.work_name("c2"),
+        owner: "u".to_owned(),
+        cluster: "c2".to_owned(),
+        revision: "r1".to_owned(),
+        ..Running::default()
+    };
+    facts.created.insert(work.key(), Created::default());
+    let started = |owner: &str, revision: &str, retry: &str| {
+        let mut facts = facts.clone();
+        let mut work = work.clone();
+        (work.owner, work.revision, work.retry) = (owner.to_owned(), revision.to_owned(), retry.to_owned());
+        facts.works.insert("w".to_owned(), work);
+        facts.started(&facts.upgrades["u"], "c1", ("u", "r1"), seconds(500))
+    };
+    assert_eq!(started("u", "r1", ""), 1);
+    assert_eq!(started("u", "r1", "again"), 1);
+    assert_eq!(started("another", "r1", ""), 0);
+    assert_eq!(started("u", "r2", ""), 0);
 }
