@@ -345,7 +345,7 @@ async fn carry_out_while_leading(
     let invalidated = context.freshness.invalidated();
     let may_write = leadership.is_leader()
         && context.freshness.is_open()
-        && context.with(|state| state.is_asked_for(job));
+        && context.with(|state| state.is_asked_for(job, context.now()));
     let Some(ended) = ended.filter(|_| may_write) else {
         return (WriteResult::NotLeading, Load::Unknown);
     };

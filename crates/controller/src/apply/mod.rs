@@ -57,6 +57,9 @@ pub struct WorkParams {
     pub attempt: Attempt,
     /// Start of the step's clock.
     pub started: DateTime<Utc>,
+    /// When the maintenance windows of the cluster close, if they were open when the write was planned, or an approval expires. After
+    /// that it may be permitted no more.
+    pub until: Option<DateTime<Utc>>,
 }
 
 impl WorkParams {

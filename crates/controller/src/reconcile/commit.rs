@@ -298,7 +298,7 @@ fn prepare_writes(
     };
     let operations = plan.operations.iter().filter(|operation| !waits(operation));
     let mut jobs: Vec<WriteJob> = operations
-        .filter_map(|operation| prepare(entry, index, operation, wanted, now))
+        .filter_map(|operation| prepare(entry, index, operation, (wanted, fleet), now))
         .collect();
     let next_look = (!taken.is_empty()).then(|| now + NEXT_LOOK);
     let wakes = plan.wake_at.into_iter().chain(next_look);

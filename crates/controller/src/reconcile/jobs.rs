@@ -5,7 +5,8 @@ use std::sync::Arc;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
 use observe::index::{Index, WorkRequest};
-use rollout::{Attempt, DeleteReason, Operation, Step};
+use rollout::maintenance::Opening;
+use rollout::{Attempt, DeleteReason, Fleet, Operation, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
@@ -39,7 +40,7 @@ pub(super) fn prepare(
     entry: &mut UpgradeEntry,
     index: &Index,
     operation: &Operation,
-    wanted: &PlanRequest,
+    (wanted, fleet): (&PlanRequest, &Fleet),
     now: DateTime<Utc>,
 ) -> Option<WriteJob> {
     let cluster = operation.cluster();
@@ -50,7 +51,7 @@ pub(super) fn prepare(
         entry.hold_off(cluster, now, operation.kind(), wait);
         return None;
     }
-    let write = write_of(entry, index, operation, wanted, now)?;
+    let write = write_of(entry, index, operation, (wanted, fleet), now)?;
     entry.begin(cluster, start(operation));
     Some(WriteJob {
         upgrade: Arc::clone(&entry.uid),
@@ -75,7 +76,7 @@ fn write_of(
     entry: &UpgradeEntry,
     index: &Index,
     operation: &Operation,
-    wanted: &PlanRequest,
+    (wanted, fleet): (&PlanRequest, &Fleet),
     now: DateTime<Utc>,
 ) -> Option<Write> {
     let cluster = Arc::clone(operation.cluster());
@@ -92,6 +93,7 @@ fn write_of(
             request: request(entry, index, (&cluster, attempt), wanted, now),
             attempt: attempt.clone(),
             started,
+            until: permitted_until(fleet, &cluster, now),
         })
     };
     Some(match operation {
@@ -134,6 +136,27 @@ fn write_of(
             halt: is_halt(*why),
         },
     })
+}
+
+/// When the maintenance windows of a cluster close, if they are open, or the next approval expires. Whatever is planned while windows are
+/// closed is no start, and goes by no window.
+fn permitted_until(fleet: &Fleet, cluster: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let found = fleet
+        .clusters
+        .binary_search_by(|known| (*known.name).cmp(cluster));
+    let calendar = found.ok().and_then(|position| fleet.clusters[position].calendar);
+    let opening = calendar
+        .and_then(|calendar| fleet.calendars.get(calendar))
+        .map(|calendar| calendar.at(now));
+    let closes = match opening {
+        Some(Opening::Open { closes }) => closes,
+        Some(Opening::Closed { .. }) | None => None,
+    };
+    let expiries = fleet.approvals.iter().filter_map(|approval| approval.expires);
+    closes
+        .into_iter()
+        .chain(expiries.filter(|expires| now < *expires))
+        .min()
 }
 
 /// How a cluster is asked for the version: by its answers or, once a work of this attempt asks for it or the cluster has begun the

@@ -2,19 +2,24 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use resolve::spec::ResolvedSpec;
 
 use crate::apply::{Write, WriteJob};
 use crate::state::context::State;
 
 impl State {
-    /// False for the creation or change of a work that was planned by another spec than the present one. It may start what its
-    /// author has paused, lead to a target that is none any more, or withdraw the update of a cluster that is not left out any more. If
-    /// it is still due, it is planned again.
+    /// False for the creation or change of a work that was planned by another spec than the present one, or while maintenance windows
+    /// were open that have closed since, or by an approval that has expired. It may start what its author has paused, lead to a target that is none any more, withdraw the
+    /// update of a cluster that is not left out any more, or start a cluster too late for its window. If it is still due, it is planned
+    /// again.
     #[must_use]
-    pub fn is_asked_for(&self, job: &WriteJob) -> bool {
+    pub fn is_asked_for(&self, job: &WriteJob, now: DateTime<Utc>) -> bool {
         let (planned, violations) = match &job.write {
             Write::Create { params, .. } | Write::Update { params, .. } => {
+                if params.until.is_some_and(|until| until <= now) {
+                    return false;
+                }
                 (&params.spec, params.violations.as_ref())
             }
             Write::Withdraw { spec, violations, .. } => (spec, violations.as_ref()),

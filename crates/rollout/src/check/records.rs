@@ -21,7 +21,8 @@ const fn timed_step(phase: Phase) -> Option<Step> {
     }
 }
 
-/// True when nobody was told of the start of a step and nothing of it is on its way, so its clock may begin later.
+/// True when nobody was told of the start of a step and nothing of it is on its way, so its clock may begin later. A cluster that is in
+/// its pre-action or its update has had the work of that step.
 fn is_untold(cluster: &Cluster, record: &Record, stage: Stage, was: StepRecord) -> bool {
     let is_told = cluster.written.as_deref().is_some_and(|written| {
         let told = written.stages[stage.index()];
@@ -29,7 +30,10 @@ fn is_untold(cluster: &Cluster, record: &Record, stage: Stage, was: StepRecord) 
     });
     let is_absent = |step: Step| matches!(cluster.works[step.index()], StepWork::Absent);
     let is_quiet = cluster.busy.is_none() && cluster.unsettled.is_none() && cluster.late.is_none();
-    was.outcome.is_none() && !is_told && is_quiet && stage.step().is_some_and(is_absent)
+    let phase = cluster.record.as_deref().map(|before| before.phase);
+    let was_there = stage <= Stage::Platform && phase.and_then(timed_step) == stage.step();
+    let is_unknown = was.outcome.is_none() && !is_told && !was_there;
+    is_unknown && is_quiet && stage.step().is_some_and(is_absent)
 }
 
 /// True when an earlier attempt ended because the cluster regressed, which takes back its update and all that followed.
@@ -342,8 +346,8 @@ impl Checker<'_> {
                 || record.phase.is_queued() && !must_tell(),
                 |now| now.started == was.started,
             );
-            let is_untold =
-                was.started + TimeDelta::seconds(90) <= self.now && is_untold(cluster, record, stage, was);
+            let is_long_ago = self.policy.clock_trusted && was.started + TimeDelta::seconds(90) <= self.now;
+            let is_untold = is_long_ago && is_untold(cluster, record, stage, was);
             if !kept && !is_untold {
                 let text = format!("{stage:?}: {was:?} became {now:?}");
                 self.report(ViolationKind::ClockReset, Some(cluster), text);

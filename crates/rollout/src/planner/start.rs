@@ -9,7 +9,7 @@ use crate::model::{
     Work,
 };
 use crate::planner::attempts;
-use crate::planner::cluster::{ClusterEvaluator, NextStep};
+use crate::planner::cluster::{ClusterEvaluator, NextStep, running_step};
 use crate::planner::downgrade::is_refused;
 use crate::planner::evidence;
 use crate::planner::is_free;
@@ -134,10 +134,14 @@ impl ClusterEvaluator<'_> {
             let is_same = written.attempt == self.out.record.attempt;
             told.is_some_and(|told| is_same || Some(told.started) == started)
         });
-        // A row that tells of it may be on its way.
-        let is_long_ago = |started: DateTime<Utc>| started + ANSWERED_WITHIN <= self.now;
+        // Its work was there, and somebody has deleted it. The phases of later steps may come before their works.
+        let was_there = step <= Step::Platform && running_step(self.before) == Some(step);
+        // A row that tells of it may be on its way. A clock that is not trusted does not tell for how long.
+        let is_long_ago =
+            |started: DateTime<Utc>| self.policy.clock_trusted && started + ANSWERED_WITHIN <= self.now;
         stage.is_some_and(|stage| stage.outcome.is_none() && is_long_ago(stage.started))
             && !is_told
+            && !was_there
             && matches!(self.cluster.step_work(step), StepWork::Absent)
             && is_free(self.cluster, self.now)
             && !self.cluster.is_in_doubt()

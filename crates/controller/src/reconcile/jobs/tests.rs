@@ -1,7 +1,10 @@
 use std::time::Instant;
 
+use api::maintenance::Zone;
+use chrono::TimeDelta;
 use observe::index::{Change, Index};
-use rollout::testing::at;
+use rollout::maintenance::{Calendar, Window};
+use rollout::testing::{at, fleet};
 
 use super::*;
 use crate::fixture::{index, work};
@@ -23,6 +26,49 @@ fn only_a_deletion_that_stops_a_step_is_for_any_version_of_its_work() {
         for why in [DeleteReason::LeftSelection, DeleteReason::UpgradeDeleted] {
             assert_eq!(kept_version(&index, "c1", step, why), None, "{step} {why:?}");
         }
+    }
+}
+
+#[test]
+fn what_is_planned_in_a_window_or_by_an_approval_that_expires_goes_by_its_end() {
+    let window = Window {
+        name: Arc::from("second hour"),
+        schedule: "0 1 * * *".parse().unwrap(),
+        duration: TimeDelta::hours(1),
+    };
+    let zone = Zone::named("UTC").unwrap();
+    let calendar = Calendar::new(zone, vec![Arc::new(window)], &[], TimeDelta::minutes(10));
+    let mut fleet = fleet().cluster("a").calendar(calendar).cluster("b").build();
+    for (seconds, expected) in [(3_599, None), (3_600, Some(at(6_600))), (6_600, None)] {
+        assert_eq!(
+            permitted_until(&fleet, "a", at(seconds)),
+            expected,
+            "at {seconds}"
+        );
+        assert_eq!(permitted_until(&fleet, "b", at(seconds)), None);
+    }
+    fleet.approvals = [50, 4_000].map(|seconds| approved_until(at(seconds))).into();
+    for (cluster, seconds, expected) in [
+        ("a", 3_600, at(4_000)),
+        ("a", 5_000, at(6_600)),
+        ("b", 100, at(4_000)),
+    ] {
+        assert_eq!(
+            permitted_until(&fleet, cluster, at(seconds)),
+            Some(expected),
+            "{cluster} at {seconds}"
+        );
+    }
+}
+
+fn approved_until(expires: DateTime<Utc>) -> rollout::GivenApproval {
+    rollout::GivenApproval {
+        checkpoint: Arc::from("all"),
+        plan_hash: Arc::from(""),
+        approver: Arc::from(""),
+        message: Arc::from(""),
+        given: None,
+        expires: Some(expires),
     }
 }
 

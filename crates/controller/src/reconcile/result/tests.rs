@@ -58,6 +58,7 @@ fn create(context: &Context) -> Write {
                 retry: Arc::from(""),
             },
             started: rollout::testing::at(0),
+            until: None,
         },
         slot_released_at: None,
     }

@@ -32,6 +32,7 @@ fn queued(context: &Context) -> WriteJob {
                 retry: Arc::from(""),
             },
             started: at(0),
+            until: None,
         };
         WriteJob {
             upgrade: Arc::clone(&entry.uid),
@@ -52,7 +53,7 @@ fn known() -> Context {
 }
 
 fn is_asked_for(context: &Context, job: &WriteJob) -> bool {
-    context.with(|state| state.is_asked_for(job))
+    context.with(|state| state.is_asked_for(job, at(0)))
 }
 
 #[test]
@@ -73,6 +74,21 @@ fn a_queued_start_is_called_back_by_any_edit_of_the_spec_and_by_no_other_change(
         is_asked_for(&context, &queued(&context)),
         "planned by the new one"
     );
+}
+
+#[test]
+fn a_queued_start_is_called_back_once_the_windows_have_closed_by_which_it_was_planned() {
+    let context = known();
+    let mut job = queued(&context);
+    let is_asked_for_at =
+        |job: &WriteJob, seconds| context.with(|state| state.is_asked_for(job, at(seconds)));
+    assert!(is_asked_for_at(&job, 60), "it goes by no window");
+    let Write::Create { params, .. } = &mut job.write else {
+        panic!("no creation")
+    };
+    params.until = Some(at(60));
+    assert!(is_asked_for_at(&job, 59));
+    assert!(!is_asked_for_at(&job, 60));
 }
 
 #[test]
