@@ -124,8 +124,24 @@ fn is_edit_unwritten(cluster: &Cluster, record: &Record) -> bool {
     may_be_held && !record.phase.holds_slot() && !record.unreadable
 }
 
-/// True when a failure or an edit released a slot and no written record says so. A restarted controller might find the cluster
-/// in flight.
+/// True when the last step that takes a slot has ended and its work is gone or being deleted, although the row may say that the cluster
+/// is under way. The work of a post-action of the same attempt proves that end, too.
+fn is_end_unproven(cluster: &Cluster, record: &Record) -> bool {
+    let written = cluster.written.as_deref();
+    let may_be_held = cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot());
+    let last = if has_succeeded(record, Stage::Operators) {
+        Step::Operators
+    } else {
+        Step::Platform
+    };
+    let is_lost = has_succeeded(record, last.into()) && cluster.works[last.index()].ours().is_none();
+    let post_action = cluster.works[Step::PostAction.index()].ours();
+    let is_followed = post_action.is_some_and(|work| work.attempt == record.attempt);
+    may_be_held && is_lost && !is_followed
+}
+
+/// True when a failure, an edit or an end that no work shows released a slot and no written record says so. A restarted controller might
+/// find the cluster in flight.
 pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
     let out_of_flight = match record.phase {
         Phase::PreActionDegraded => true,
@@ -137,6 +153,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
             Reason::LeftSelection,
         ]
         .contains(&record.reason),
+        Phase::Soaking | Phase::PostAction | Phase::Complete => is_end_unproven(cluster, record),
         _ => false,
     };
     let written = cluster.written.as_deref();

@@ -122,7 +122,7 @@ pub(crate) fn evaluate(
 }
 
 /// True when the cluster released its slot for a reason that a restarted controller might not find again: a failure,
-/// a blocker, or an edit. (A finished upgrade would be found finished again.)
+/// a blocker, or an edit. (A finished upgrade would be found finished again, as long as its work is there.)
 fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     let gave_slot_back = match record.phase {
         Phase::PreActionDegraded => true,
@@ -139,6 +139,7 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             attempts::is_under_way(cluster, record)
                 || evidence::work_with_evidence(cluster, record, Step::PreAction).is_some()
         }
+        Phase::Soaking | Phase::PostAction | Phase::Complete => evidence::has_lost_end(cluster, record),
         _ => false,
     };
     let queued = record.phase.is_queued();

@@ -31,6 +31,18 @@ pub(crate) fn work_with_evidence<'a>(cluster: &'a Cluster, record: &Record, step
     telling(cluster, step).filter(|work| is_of(work, record, step))
 }
 
+/// True when the last step that takes a slot has ended and its work is gone or being deleted, although the row may say that the cluster
+/// is under way. A restarted controller might not find that end, unless the work of the post-action shows it.
+pub(super) fn has_lost_end(cluster: &Cluster, record: &Record) -> bool {
+    let written = cluster.written.as_deref();
+    let may_hold = cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot());
+    let mut steps = [Step::Operators, Step::Platform].into_iter();
+    let last = steps.find(|step| record.succeeded((*step).into()));
+    let is_lost = last.is_some_and(|step| cluster.step_work(step).ours().is_none());
+    let post_action = cluster.step_work(Step::PostAction).ours();
+    may_hold && is_lost && post_action.is_none_or(|work| work.attempt != record.attempt)
+}
+
 /// Start of a step's clock. It is that of the record if there is one, because only the controller writes records, while an
 /// agent can edit the work. That also holds for a work of the attempt before: a retry keeps the steps that had succeeded.
 pub(crate) fn clock(work: &Work, record: &Record, step: Step) -> DateTime<Utc> {

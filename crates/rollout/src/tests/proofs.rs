@@ -1,9 +1,9 @@
 //! What proves that a step succeeded.
 
-use super::violations::{change, refused};
-use super::{planned, record_of, writes};
+use super::violations::{change, create, refused};
+use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Outcome, Phase, Record, Stage, Step, StepRecord};
+use crate::model::{Outcome, Phase, Reason, Record, Stage, Step, StepRecord};
 use crate::testing::{
     FleetBuilder, PolicyBuilder, RecordBuilder, WorkBuilder, at, fleet, policy, record, work,
 };
@@ -166,4 +166,67 @@ fn claim(record: &mut Record, step: Step, started: i64) {
         outcome: Some(Outcome::Succeeded),
         ..StepRecord::started(at(started))
     });
+}
+
+/// Somebody has deleted its work. A controller that restarts before the row is written finds neither, and creates the work again.
+#[test]
+fn an_end_of_which_no_work_is_left_frees_its_slot_only_when_it_is_written() {
+    let asked = || policy().max_concurrency(1);
+    let a = || fleet().cluster("a");
+    let complete = || record(Phase::Complete).succeeded(Stage::Platform, 0);
+    let updating = || a().record(record(Phase::Partial).stage(Stage::Platform, 0));
+    let ended = |work: WorkBuilder| updating().work(Step::Platform, work.succeeded());
+    for unwritten in [
+        ended(work(0).terminating()),
+        ended(work(0).vanished()),
+        updating().draft(complete()),
+        a().draft(complete()).slot_in_doubt(),
+    ] {
+        let fleet = unwritten.cluster("b");
+        let plan = planned(10, asked(), fleet.clone());
+        assert_eq!(stand(&plan, "a").0, Phase::Complete);
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        assert!(writes(&plan).is_empty());
+        assert!(plan.clusters[0].urgent);
+        refused(Kind::TooManySlots, 10, asked(), fleet, |plan| {
+            plan.operations.push(create("b", Step::Platform, 10));
+        });
+    }
+    for free in [ended(work(0)), a().record(complete())] {
+        let plan = planned(10, asked(), free.cluster("b"));
+        assert_eq!(writes(&plan), ["create b/Platform"]);
+    }
+}
+
+/// A controller that restarts before the row is written finds the end by the post-action.
+#[test]
+fn an_end_that_a_post_action_followed_frees_its_slot_although_its_work_is_gone() {
+    let updating = || {
+        let a = fleet().cluster("a").work(Step::PostAction, work(5));
+        a.record(record(Phase::Partial).stage(Stage::Platform, 0))
+    };
+    for followed in [
+        updating().work(Step::Platform, work(0).succeeded().terminating()),
+        updating(),
+    ] {
+        let asked = policy().post_action().max_concurrency(1);
+        let plan = planned(10, asked, followed.cluster("b"));
+        assert_eq!(stand(&plan, "a").0, Phase::PostAction);
+        assert_eq!(writes(&plan), ["create b/Platform"]);
+    }
+}
+
+#[test]
+fn a_job_that_has_ended_and_is_deleted_frees_its_slot_only_when_that_is_written() {
+    let in_operators = record(Phase::Operators).succeeded(Stage::Platform, 0);
+    let approved = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .work(Step::Operators, work(20).succeeded().terminating())
+        .record(in_operators.stage(Stage::Operators, 20));
+    let asked = policy().operators().max_concurrency(1);
+    let plan = planned(50, asked, approved.cluster("b"));
+    assert_eq!(stand(&plan, "a").0, Phase::Complete);
+    assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+    assert!(plan.clusters[0].urgent);
 }

@@ -121,7 +121,7 @@ impl Upgrade {
         self.end_of_row(cluster, self.last_step(row, sent), row)
     }
 
-    fn last_step(&self, row: &Row, sent: Duration) -> Step {
+    pub(super) fn last_step(&self, row: &Row, sent: Duration) -> Step {
         if self.wants_operators(sent) && !row.has_left {
             Step::Operators
         } else {

@@ -15,6 +15,7 @@ use super::fields::text;
 use super::memory::Told;
 use super::row::holds_slot;
 use super::rule::Rule;
+use crate::actor::Role;
 
 /// Conditions that are always there.
 const CONDITIONS: [&str; 8] = api::conditions::TYPES;
@@ -191,6 +192,7 @@ impl Facts {
         holders.extend(self.holders_by_row(upgrade, sent));
         holders.extend(self.holders_by_work(uid, upgrade, sent));
         holders.extend(self.holders_by_unheard_end(uid, upgrade, sent));
+        holders.extend(self.holders_by_lost_end(uid, upgrade, sent));
         // That worker pools have followed is known only when a probe tells it.
         let is_waiting = |record: &Record| {
             let told = [sent, sent.saturating_sub(UNTOLD)].map(|at| record.told_at(at));
@@ -297,6 +299,41 @@ impl Facts {
         };
         let ended = upgrade.finished.iter().filter(is_unheard);
         ended.map(|(name, _)| name).collect()
+    }
+
+    /// Clusters whose updates have ended, so that another one may have started, and whose works somebody else deleted before their
+    /// rows said so. Whoever starts anew finds nothing that tells of that end, so they count again until their rows are written.
+    fn holders_by_lost_end<'a>(&self, uid: &str, upgrade: &'a Upgrade, sent: Duration) -> Vec<&'a String> {
+        let is_lost = |(name, ended): &(&String, &Duration)| {
+            let Some(record) = upgrade.records.get(*name) else {
+                return false;
+            };
+            let known = [sent, sent.saturating_sub(UNTOLD)].map(|at| record.told_at(at));
+            let is_open = known.into_iter().flatten().any(|told| holds_slot(&told.phase));
+            let row = record.row().filter(|_| is_open);
+            row.is_some_and(|row| {
+                let work = upgrade.last_step(row, sent).work_name(name);
+                self.is_deleted_by_another(uid, &work, **ended, sent)
+            })
+        };
+        let ended = upgrade.finished.iter().filter(is_lost);
+        ended.map(|(name, _)| name).collect()
+    }
+
+    /// Whether somebody else than the controller has asked for the deletion of a work that is still there, or has deleted it since a time.
+    fn is_deleted_by_another(&self, owner: &str, name: &str, since: Duration, sent: Duration) -> bool {
+        let is_another = |by: Option<Role>| by.is_some_and(|by| by != Role::Controller);
+        let is_going = |uid: &String| {
+            let deleter = self.deleters.get(uid);
+            deleter.is_some_and(|(at, by)| *at <= sent && is_another(*by))
+        };
+        let is_gone = |(at, by): (Duration, Option<Role>)| since <= at && is_another(by);
+        let mut works = self.works.iter();
+        let mut created = self.created.iter();
+        works.any(|(uid, work)| work.owner == owner && work.name == name && is_going(uid))
+            || created.any(|((of, _, work, _, _), one)| {
+                of == owner && work == name && one.deleted.is_some_and(is_gone)
+            })
     }
 }
 

@@ -15,13 +15,17 @@ use crate::actor::Sender;
 
 /// What is forbidden is tried again within this time.
 const AGAIN: Duration = Duration::from_secs(90);
+/// How long the controller takes a cluster for one that goes on although the hub forbids its writes: a minute, and the time until the
+/// next try.
+const UNTIL_STUCK: Duration = Duration::from_mins(2);
 
 /// What an upgrade must tell of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tidings {
     /// The clusters for which the hub forbids works.
     pub blocked: Vec<String>,
-    /// No other cluster has anything left to do, and none is under way, here or in another upgrade that one of them waits for.
+    /// No other cluster has anything left to do, and none is under way, here or in another upgrade that one of them waits for. Nor
+    /// does one of them wait for another upgrade that waits for its windows.
     pub is_at_rest: bool,
     /// No row says that an update has ended.
     pub is_unwritten: bool,
@@ -100,11 +104,7 @@ impl Facts {
     }
 
     fn tidings(&self, uid: &str, before: Duration, now: Duration) -> Tidings {
-        let is_at_work = |upgrade: &&Upgrade| {
-            let is_shut = upgrade.in_force(now).any(|spec| spec.is_shut);
-            !upgrade.is_gone && !upgrade.is_held && !is_shut
-        };
-        let Some(upgrade) = self.upgrades.get(uid).filter(is_at_work) else {
+        let Some(upgrade) = self.upgrades.get(uid).filter(|upgrade| upgrade.may_start(now)) else {
             return Tidings::default();
         };
         let is_forbidden = |one: &Forbidden| one.since <= before && now <= one.last + AGAIN;
@@ -124,11 +124,26 @@ impl Facts {
             .filter_map(|(name, record)| Some((name, record.row()?)));
         let is_over = |phase: &str| matches!(phase, "Complete" | "Failed" | "PreActionDegraded" | "Blocked");
         let are_over = rows.all(|(name, row)| is_over(&row.phase) || blocked.contains(name));
+        let waits = self.waits_for_another(uid) || self.waits_for_windows_of_another(uid, now);
         Tidings {
-            is_at_rest: are_over && !upgrade.is_under_way() && !self.waits_for_another(uid),
+            is_at_rest: are_over && !upgrade.is_under_way() && !waits,
             is_unwritten: self.is_unwritten(upgrade, before),
             blocked,
         }
+    }
+
+    /// Whether a cluster of an upgrade waits, by its row, for another upgrade that has it queued, and whose windows are closed or have
+    /// just opened. That one goes on without a human.
+    fn waits_for_windows_of_another(&self, uid: &str, now: Duration) -> bool {
+        let others = self.upgrades.iter().filter(|(other, _)| *other != uid);
+        let mut others = others.filter(|(_, other)| other.may_start(now) && other.waits_for_windows(now));
+        let waits = |(name, record): (&String, &Record), other: &Upgrade| {
+            let row = record.row();
+            row.is_some_and(|row| row.phase == "Blocked" && row.reason == "Conflict") && other.is_queued(name)
+        };
+        let records = self.upgrades.get(uid).map(|upgrade| &upgrade.records);
+        records
+            .is_some_and(|records| others.any(|(_, other)| records.iter().any(|record| waits(record, other))))
     }
 
     /// Whether agents have reported the end of an update, and no row says so.
@@ -163,6 +178,30 @@ fn note(known: &mut AllForbidden, key: (String, String), sender: &Sender, is_for
 }
 
 impl Upgrade {
+    /// Whether neither a person nor a restore keeps its clusters from starting.
+    fn may_start(&self, now: Duration) -> bool {
+        let is_shut = self.in_force(now).any(|spec| spec.is_shut);
+        !self.is_gone && !self.is_held && !is_shut
+    }
+
+    /// Whether a row says that a cluster is queued, and not that it waits for an approval.
+    fn is_queued(&self, cluster: &str) -> bool {
+        let row = self.records.get(cluster).and_then(Record::row);
+        row.is_some_and(|row| row.phase == "Pending" && row.reason != "WaitingForApproval")
+    }
+
+    /// Whether the windows of the present spec are closed, or have been so recently that what was tried since may fail unnoticed, and
+    /// nothing else keeps a queued cluster from starting.
+    fn waits_for_windows(&self, now: Duration) -> bool {
+        let ages = [Duration::ZERO, UNTIL_STUCK];
+        let was_closed = self.generations.last().is_some_and(|spec| {
+            ages.iter()
+                .any(|age| !spec.control.is_open(now.saturating_sub(*age), Duration::ZERO))
+        });
+        let mut names = self.records.keys();
+        was_closed && names.any(|name| self.is_queued(name) && self.starts_by_itself(name))
+    }
+
     /// Whether a row says that a cluster is queued and waits for a deletion, or for a write that has failed.
     fn waits_for_cleanup(&self, cluster: &str) -> bool {
         let row = self.records.get(cluster).and_then(Record::row);

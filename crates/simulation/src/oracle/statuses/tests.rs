@@ -1,4 +1,5 @@
 use super::*;
+use crate::oracle::facts::Created;
 use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
 
@@ -173,6 +174,48 @@ fn a_cluster_whose_end_was_taken_back_before_it_was_heard_of_counts_as_long_as_i
     let mut facts = ended_beside_an_edited_row("Partial");
     facts.works.get_mut("w").unwrap().goes_on = true;
     assert!(!may_count_both(facts, 30), "its end was never taken back");
+}
+
+/// There is one slot. The update of c1 had ended, and c2 had started, when the work of c1 was deleted. The last row of c1 says this.
+fn deleted(phase: &str, by: Role) -> Facts {
+    let mut facts = edited(phase);
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.generations.pop();
+    let record = upgrade.records.get_mut("c1").unwrap();
+    record.phases = vec![Told::at(Duration::from_secs(50), phase)];
+    facts.deleters.insert("w".to_owned(), (EDIT, Some(by)));
+    facts
+}
+
+#[test]
+fn a_cluster_whose_finished_work_somebody_deletes_counts_until_its_row_says_so() {
+    let gone = |phase: &str, at: Duration| {
+        let mut facts = deleted(phase, Role::People);
+        let work = facts.works.remove("w").unwrap();
+        let created = Created {
+            deleted: Some((at, Some(Role::People))),
+            ..Created::default()
+        };
+        facts.created.insert(work.key(), created);
+        may_count_both(facts, 30)
+    };
+    assert!(may_count_both(deleted("Partial", Role::People), 30));
+    assert!(gone("Partial", EDIT));
+    assert!(
+        !gone("Partial", EDIT.saturating_sub(Duration::from_secs(3))),
+        "an earlier work"
+    );
+    assert!(!may_count_both(deleted("Partial", Role::Controller), 30));
+    for phase in ["Soaking", "PostAction", "Complete"] {
+        assert!(!may_count_both(deleted(phase, Role::People), 30), "{phase}");
+        assert!(!gone(phase, EDIT), "{phase}");
+    }
+    let mut facts = deleted("Partial", Role::People);
+    facts.deleters.clear();
+    assert!(!may_count_both(facts, 30), "nobody has deleted its work");
+    let mut facts = deleted("Partial", Role::People);
+    facts.upgrades.get_mut("u").unwrap().finished.clear();
+    assert!(!may_count_both(facts, 30), "its update has not ended");
 }
 
 /// There is one slot. c1 counts by its row from before it was registered anew, and c2 is under way when the upgrade is deleted.

@@ -5,6 +5,7 @@ use crate::actor::Role;
 use crate::oracle::facts::Running;
 use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
+use crate::oracle::schedule::Control;
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -122,4 +123,46 @@ fn canaries_and_failures_keep_clusters_from_starting_and_blocked_clusters_that_a
     assert!(starts(["Complete", "Blocked", "Failed", "Pending"], "c3"));
     let two_have_failed = ["Complete", "PreActionDegraded", "Failed", "Pending"];
     assert!(!starts(two_have_failed, "c3"), "one more than is tolerated");
+}
+
+/// An upgrade whose only canary is complete, and whose c1 waits for another one that has windows for the first five minutes of every
+/// 15. The row of that one says this of c1.
+fn waits_for(phase: &str, reason: &str) -> Facts {
+    let mut waiting = upgrade(["Complete", "Blocked", "Complete", "Complete"]);
+    waiting.records.get_mut("c1").unwrap().before[0].reason = "Conflict".to_owned();
+    let mut other = upgrade(["Complete", phase, "Complete", "Complete"]);
+    other.records.get_mut("c1").unwrap().before[0].reason = reason.to_owned();
+    let windows = serde_json::json!([{"schedule": "*/15 * * * *", "duration": "5m"}]);
+    other.generations[0].control = Control::of(&serde_json::json!({"maintenance": {"windows": windows}}));
+    let mut facts = Facts::default();
+    facts.upgrades.insert("u".to_owned(), waiting);
+    facts.upgrades.insert("other".to_owned(), other);
+    facts
+}
+
+#[test]
+fn an_upgrade_that_waits_for_the_windows_of_another_one_is_not_at_rest() {
+    let is_at_rest =
+        |facts: &Facts, now: u64| facts.tidings("u", seconds(now - 330), seconds(now)).is_at_rest;
+    let facts = waits_for("Pending", "WaitingForWindow");
+    assert!(!is_at_rest(&facts, 890), "they are closed");
+    assert!(
+        !is_at_rest(&facts, 1015),
+        "what was tried since may fail unnoticed"
+    );
+    assert!(is_at_rest(&facts, 1025), "they have been open for minutes");
+    assert!(!is_at_rest(&waits_for("Pending", "WriteFailed"), 905));
+    assert!(is_at_rest(&waits_for("Pending", "WaitingForApproval"), 890));
+    assert!(is_at_rest(&waits_for("Blocked", "Conflict"), 890));
+    assert!(is_at_rest(&waits_for("Failed", ""), 890));
+    let mut facts = waits_for("Pending", "WaitingForWindow");
+    facts.upgrades.get_mut("other").unwrap().generations[0].is_shut = true;
+    assert!(is_at_rest(&facts, 890), "it is paused");
+    let mut facts = waits_for("Pending", "WaitingForWindow");
+    let other = facts.upgrades.get_mut("other").unwrap();
+    other.records.get_mut("c0").unwrap().before[0].phase = "Failed".to_owned();
+    assert!(is_at_rest(&facts, 890), "its canary has failed");
+    let mut facts = waits_for("Pending", "WaitingForWindow");
+    facts.upgrades.get_mut("other").unwrap().generations[0].control = Control::default();
+    assert!(is_at_rest(&facts, 890), "it has no windows");
 }
