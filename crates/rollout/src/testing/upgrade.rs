@@ -369,6 +369,19 @@ impl Upgrade {
         }))
     }
 
+    /// True when the row has the phase of the record in the same run. Until then the next leader would go on.
+    fn has_told(&self, name: &str) -> bool {
+        let told = self.rows.get(name).zip(self.drafts.get(name));
+        told.is_some_and(|(row, draft)| row.phase == draft.phase && row.is_same_run(draft))
+    }
+
+    /// True when the upgrade is at work on the cluster by its record, or by a row that the hub has.
+    fn may_be_at_work(&self, name: &str) -> bool {
+        let dropped = self.dropped.get(name).map(|(row, _)| row);
+        let mut records = [self.drafts.get(name), self.rows.get(name), dropped].into_iter().flatten();
+        records.any(|record| record.may_be_at_work())
+    }
+
     /// True when the upgrade has works in the cluster or is creating one.
     fn owns(&self, index: usize, hub: &Hub, name: &Arc<str>) -> bool {
         let works = hub.spokes.get(name).map(|spoke| &spoke.works);
@@ -403,10 +416,14 @@ fn rival(upgrades: &[Upgrade], index: usize, hub: &Hub, name: &Arc<str>) -> Opti
             let phase = upgrade.drafts.get(name).map(|record| record.phase);
             let hold = if upgrade.owns(other, hub, name) {
                 match phase {
-                    Some(Phase::Failed | Phase::Complete) if other < index => RivalHold::Yielding,
+                    Some(Phase::Failed | Phase::Complete) if other < index && upgrade.has_told(name) => {
+                        RivalHold::Yielding
+                    }
                     Some(Phase::Failed | Phase::PreActionDegraded) => RivalHold::Stuck,
                     _ => RivalHold::Active,
                 }
+            } else if upgrade.may_be_at_work(name) {
+                RivalHold::Active
             } else {
                 let waits = upgrade.selection.get(name) == Some(&Selection::In)
                     && !phase.is_some_and(Phase::is_terminal);

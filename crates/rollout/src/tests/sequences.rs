@@ -154,6 +154,29 @@ fn a_newer_upgrade_takes_over() {
     insta::assert_snapshot!(log);
 }
 
+/// Otherwise the leader after a crash would find neither the end nor the works, and would begin the operators again.
+#[test]
+fn an_upgrade_whose_leader_ends_before_it_has_told_the_end_of_a_cluster_gives_no_way() {
+    for seed in 0..20 {
+        let mut world = Scenario::new(policy().operators().build(), seed);
+        world.set_latency(Latency::Random);
+        world.add_cluster("dev1");
+        let newer = world.add_upgrade("newer", policy().edited("n1", &[Step::Platform]).build());
+        world.select(newer, "dev1");
+        let mut seconds = 0;
+        while world.phase(0, "dev1") != Some(Phase::Complete) {
+            seconds += 1;
+            world.run_until(seconds);
+        }
+        world.run_until(seconds + 1);
+        world.crash(0);
+        assert!(world.settle(1000), "{}", world.log());
+        assert_eq!(world.log_of("create Operators").len(), 1, "{}", world.log());
+        assert_eq!(world.phase(newer, "dev1"), Some(Phase::Complete), "{}", world.log());
+        assert_eq!(world.faults(), Vec::<String>::new(), "{}", world.log());
+    }
+}
+
 #[test]
 fn a_cluster_regresses_in_its_soak() {
     let mut world = world(policy().max_concurrency(1).soak(60), &["dev1", "dev2"]);
