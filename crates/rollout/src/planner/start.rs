@@ -89,7 +89,7 @@ impl ClusterEvaluator<'_> {
     /// The clock of a step begins only when its attempt is announced. Before that nothing is asked of the cluster,
     /// however long the hub rejects the row. Nor does the clock of any step begin while nothing is asked of the cluster
     /// because it is leaving: it may come back minutes later, when another leader finds its row. The same holds while an
-    /// earlier write keeps the step's own from being sent.
+    /// earlier write keeps the step's own from being sent, or the maintenance windows are closed.
     pub(crate) fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
         let now = self.now;
         if self.was_never_asked_for(step) {
@@ -97,7 +97,8 @@ impl ClusterEvaluator<'_> {
         }
         let has_begun = self.out.record.stage(step.into()).is_some();
         let is_announced = attempts::is_announced(self.cluster, &self.out.record);
-        let is_asked_for = !self.leaving && is_announced && self.may_be_sent(step);
+        let is_asked_for =
+            !self.leaving && is_announced && self.may_be_sent(step) && !self.is_kept_by_window(step);
         if !has_begun && !is_asked_for {
             return Some(now);
         }
@@ -145,6 +146,11 @@ impl ClusterEvaluator<'_> {
             && matches!(self.cluster.step_work(step), StepWork::Absent)
             && is_free(self.cluster, self.now)
             && !self.cluster.is_in_doubt()
+    }
+
+    /// True when the step after the pre-action waits for the maintenance windows.
+    fn is_kept_by_window(&self, step: Step) -> bool {
+        matches!(self.window, Some(WindowState::Closed(_))) && self.follows_pre_action(step)
     }
 
     /// False while another write for the cluster is in progress, has just failed, or has an outcome that must be known first.

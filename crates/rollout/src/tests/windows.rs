@@ -280,6 +280,24 @@ fn an_update_that_may_have_been_requested_is_read_and_not_requested_again_when_t
     assert_eq!(stand(&closed, "a"), (Phase::PreAction, Reason::WaitingForWindow));
 }
 
+#[test]
+fn the_time_of_an_update_does_not_begin_outside_a_window_while_a_creation_is_in_doubt() {
+    let policy = policy().pre_action().timeouts(60, 60).build();
+    let doubtful = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .work(Step::PreAction, work(7150).succeeded())
+        .late(Step::PreAction)
+        .record(record(Phase::PreAction).succeeded(Stage::PreAction, 7150));
+    let closed = plan_of(7200, &policy, &doubtful.clone().build());
+    assert_eq!(stand(&closed, "a"), (Phase::PreAction, Reason::WaitingForWindow));
+    let record = super::record_of(&closed, "a");
+    assert_eq!(record.stage(Stage::Platform), None);
+    let later = plan_of(7260, &policy, &doubtful.record(record.clone()).build());
+    assert_eq!(super::writes(&later), Vec::<String>::new());
+    assert_eq!(stand(&later, "a"), (Phase::PreAction, Reason::WaitingForWindow));
+}
+
 /// What is left of an earlier attempt is changed for the update, which is a start all the same.
 #[test]
 fn an_update_that_changes_an_earlier_work_is_not_requested_after_the_pre_action_when_the_window_has_closed() {
