@@ -32,7 +32,8 @@ pub(super) fn may_be_left_out(cluster: &Cluster, before: &Record, record: &Recor
 fn is_withdrawn(cluster: &Cluster, before: &Record) -> bool {
     let is_over = match before.phase {
         Phase::PreAction => match &cluster.works[Step::PreAction.index()] {
-            StepWork::Ours(work) => work.vanished,
+            // One that has succeeded does not run any more, and its removal may never end.
+            StepWork::Ours(work) => work.vanished || work.status == StepStatus::Succeeded,
             StepWork::Unconfirmed | StepWork::Unreadable { .. } => false,
             _ => true,
         },

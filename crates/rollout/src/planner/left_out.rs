@@ -2,7 +2,8 @@
 //! (`docs/design/rules.md#aborted-clusters`).
 
 use crate::model::{
-    DeleteReason, LeftOut, Phase, Reason, Record, Selection, Step, StepWork, Withdrawal, Work,
+    DeleteReason, LeftOut, Outcome, Phase, Reason, Record, Selection, Stage, Step, StepStatus, StepWork,
+    Withdrawal, Work,
 };
 use crate::planner::attempts::{has_open_step, is_frozen};
 use crate::planner::cluster::ClusterEvaluator;
@@ -193,28 +194,60 @@ impl ClusterEvaluator<'_> {
 
     fn ends_pre_action(&mut self) -> bool {
         let cluster = self.cluster;
-        // The request of the update may be on its way.
+        let work = match cluster.step_work(Step::PreAction) {
+            StepWork::Ours(work) if !work.vanished => Some(&**work),
+            _ => None,
+        };
+        let is_over = self.is_pre_action_over(work);
+        if !is_over && self.is_pre_action_overdue(work) {
+            return true;
+        }
+        // The request of the update may be on its way, or an earlier creation of the pre-action may still be carried out.
         if cluster.awaits_start() {
             self.wait_for_answer();
             return true;
         }
-        match cluster.step_work(Step::PreAction) {
-            StepWork::Ours(work) if !work.vanished => {
-                if self.expired(self.clock(work, Step::PreAction), Step::PreAction) {
-                    let text = "The pre-action was not removed in time";
-                    self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, text);
-                    return true;
-                }
-                self.wake_at_deadline();
-                self.wait(Reason::Aborting, "The pre-action is being removed");
-                let is_untold = lacks_reason_of_removal(cluster.written.as_deref(), &self.out.record);
-                if !(work.terminating || is_untold) {
-                    self.out.cleanups.push((Step::PreAction, DeleteReason::Aborted));
-                }
-            }
-            _ => self.leave_out(),
+        let Some(work) = work else {
+            self.leave_out();
+            return true;
+        };
+        let started = self.clock(work, Step::PreAction);
+        if is_over && self.expired(started, Step::PreAction) {
+            // It does not run any more, and its removal must not hold a slot for ever.
+            self.leave_out();
+            return true;
+        }
+        self.wake_at(started + self.policy.timeout(Step::PreAction));
+        self.wait(Reason::Aborting, "The pre-action is being removed");
+        let is_untold = lacks_reason_of_removal(cluster.written.as_deref(), &self.out.record);
+        if !(work.terminating || is_untold) {
+            self.out.cleanups.push((Step::PreAction, DeleteReason::Aborted));
         }
         true
+    }
+
+    /// True when the pre-action has succeeded. If only its work tells that, it is noted.
+    fn is_pre_action_over(&mut self, work: Option<&Work>) -> bool {
+        if let Some(work) = work.filter(|work| work.status == StepStatus::Succeeded) {
+            self.note_work(Step::PreAction, work);
+            self.finish(Stage::PreAction, Outcome::Succeeded);
+        }
+        self.out.record.succeeded(Stage::PreAction)
+    }
+
+    /// True when the time of the pre-action has passed before it was removed. It is degraded then.
+    fn is_pre_action_overdue(&mut self, work: Option<&Work>) -> bool {
+        match work {
+            Some(work) if self.expired(self.clock(work, Step::PreAction), Step::PreAction) => {
+                let text = "The pre-action was not removed in time";
+                self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, text);
+            }
+            None if self.cluster.awaits_start() => {
+                self.clock_without_work(Step::PreAction);
+            }
+            _ => {}
+        }
+        self.out.record.phase != Phase::PreAction
     }
 
     /// Waits until a cluster that is not aborted any more confirms that its request is withdrawn. It is queued then.

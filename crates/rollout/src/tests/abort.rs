@@ -178,6 +178,37 @@ fn a_pre_action_ends_and_the_update_is_never_requested() {
 }
 
 #[test]
+fn an_aborted_cluster_whose_pre_action_is_not_removed_in_time_gives_its_slot_back() {
+    let asked = || policy().pre_action().timeouts(60, 60);
+    let a = || {
+        let acting = record(Phase::PreAction).stage(Stage::PreAction, 0);
+        let read = fleet().cluster("a").read(Step::PreAction, 60);
+        read.record(acting).aborted("wrong site")
+    };
+    let found = || a().work(Step::PreAction, work(0).running()).late(Step::PreAction);
+    for doubtful in [found(), a().late(Step::PreAction)] {
+        let plan = planned(59, asked(), doubtful.clone());
+        assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
+        let plan = planned(60, asked(), doubtful);
+        let overdue = (Phase::PreActionDegraded, Reason::PreActionTimeout);
+        assert_eq!(stand(&plan, "a"), overdue);
+    }
+    let is_over = |plan: &crate::Plan| record_of(plan, "a").succeeded(Stage::PreAction);
+    let doubtful = a().work(Step::PreAction, work(0).succeeded()).late(Step::PreAction);
+    let plan = planned(60, asked(), doubtful);
+    assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
+    assert!(is_over(&plan), "it has no time limit any more");
+    let stays = a().work(Step::PreAction, work(0).succeeded().terminating());
+    let plan = planned(59, asked(), stays.clone());
+    assert_eq!(stand(&plan, "a"), (Phase::PreAction, ABORTING));
+    let plan = planned(60, asked(), stays.clone());
+    assert_eq!(stand(&plan, "a"), ABORTED);
+    assert!(plan.clusters[0].urgent && is_over(&plan));
+    let next = planned(60, asked(), stays.draft(record_of(&plan, "a").clone()));
+    assert_eq!(record_of(&next, "a"), record_of(&plan, "a"));
+}
+
+#[test]
 fn a_cluster_whose_withdrawal_is_confirmed_fails_by_time_while_an_earlier_creation_may_come_late() {
     let confirmed = work(0)
         .status(StepStatus::OtherVersion)
@@ -352,8 +383,13 @@ fn an_edit_reaches_an_aborted_cluster_only_when_its_request_is_withdrawn() {
     let confirmed = work(0)
         .status(StepStatus::OtherVersion)
         .withdrawn(Withdrawal::Confirmed);
-    let plan = planned(10, edited(), asked(confirmed).aborted("why"));
+    let confirmed = asked(confirmed).aborted("why");
+    let plan = planned(10, edited(), confirmed.clone());
     assert_eq!(stand(&plan, "a"), ABORTED);
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
+    assert!(plan.clusters[0].urgent);
+    let next = planned(10, edited(), confirmed.draft(record_of(&plan, "a").clone()));
+    assert_eq!(record_of(&next, "a"), record_of(&plan, "a"));
 }
 
 #[test]
