@@ -46,6 +46,11 @@ fn wants_start(cluster: &Cluster, evaluation: &Evaluation) -> bool {
     matches!(evaluation.next, NextStep::Start(_)) && !evaluation.dropped && !starting
 }
 
+/// True when a cluster must be asked again before it starts, and this plan writes for it: it is passed over until that is done.
+fn is_tidied_before_it_is_asked(evaluation: &Evaluation) -> bool {
+    evaluation.stale && !evaluation.cleanups.is_empty()
+}
+
 /// True when no slot is left for a cluster.
 fn is_full(cluster: &Cluster, free: usize, free_for_repeats: usize) -> bool {
     if cluster.awaits_start() {
@@ -180,7 +185,7 @@ impl Slots {
                     if !evaluation.reason_is_current {
                         evaluation.explain(reason, message);
                     }
-                } else if !evaluation.held_back {
+                } else if !evaluation.held_back && !is_tidied_before_it_is_asked(evaluation) {
                     // Removing the works of a previous upgrade takes no slot yet, and the retry of a post-action
                     // never takes one.
                     let takes = matches!(evaluation.next, NextStep::Start(step)

@@ -232,6 +232,16 @@ fn a_cluster_that_must_be_asked_again_keeps_its_slot_meanwhile() {
     assert_eq!(stand(&plan, "dev2"), (Phase::Pending, Reason::WaitingForSlot));
     assert!(plan.outlook.moving);
 
+    // One whose earlier works are removed first is passed over like any that cannot start now.
+    let left = || work(0).revision("r0").succeeded();
+    let leftover = fleet().cluster("dev0").preflight(Preflight::Stale);
+    let leftover = leftover
+        .work(Step::PostAction, left())
+        .record(record(Phase::Pending));
+    let plan = planned(0, asked().post_action().max_concurrency(1), leftover);
+    assert_eq!(writes(&plan), ["delete dev0/PostAction Leftover"]);
+    assert_eq!(plan.ask_again, ["dev1".into()]);
+
     let plan = planned(0, asked().max_concurrency(3), fleet());
     assert_eq!(writes(&plan), ["create dev3/Platform"]);
     assert_eq!(plan.ask_again, ["dev1".into(), "dev2".into()]);
