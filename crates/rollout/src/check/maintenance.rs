@@ -3,7 +3,7 @@
 use super::operations::{follows_pre_action, is_start, repoints};
 use super::{Case, Checker, ViolationKind};
 use crate::maintenance::{Calendar, Opening};
-use crate::model::{Phase, Reason};
+use crate::model::{Cluster, Phase, Reason, Record, Selection, Step};
 
 impl Checker<'_> {
     /// Nothing starts outside of a window, and the plan wakes up when one opens for a cluster that waits for it.
@@ -37,12 +37,24 @@ impl Checker<'_> {
                 state.record.phase,
                 Phase::Pending | Phase::PreAction | Phase::PreActionDegraded
             );
-            let waits =
-                is_before && state.record.reason == Reason::WaitingForWindow && self.policy.clock_trusted;
+            let waits_to_start = is_before && state.record.reason == Reason::WaitingForWindow;
+            let waits = self.policy.clock_trusted
+                && (waits_to_start || self.waits_for_edit(case.cluster, &state.record));
             if waits && self.plan.wake_at.is_none_or(|wake| wake > *opens) {
                 let text = format!("wakes at {:?}, opens at {opens}", self.plan.wake_at);
                 self.report(ViolationKind::WakeMissed, Some(case.cluster), text);
             }
         }
+    }
+
+    /// True when a cluster in flight that has not begun the update of an earlier spec is to be asked for another one.
+    fn waits_for_edit(&self, cluster: &Cluster, record: &Record) -> bool {
+        record.phase == Phase::Initialized
+            && record.attempt.revision != self.policy.revision
+            && self.policy.steps[Step::Platform.index()].is_some()
+            && self.policy.checkpoints.is_empty()
+            && cluster.selection == Selection::In
+            && cluster.left_out.is_none()
+            && !record.unreadable
     }
 }

@@ -127,6 +127,7 @@ fn evaluate_once(
         out: Evaluation::of(record),
     };
     evaluator.run();
+    evaluator.wake_for_edit();
     // Phases that are passed within one plan do not count: if a cluster ends in the phase it had, it has been there
     // all along.
     if let Some(before) = cluster.record.as_deref() {

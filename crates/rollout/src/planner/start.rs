@@ -13,7 +13,7 @@ use crate::planner::cluster::{ClusterEvaluator, NextStep, running_step};
 use crate::planner::downgrade::is_refused;
 use crate::planner::evidence;
 use crate::planner::is_free;
-use crate::planner::windows::WindowState;
+use crate::planner::windows::{NOT_WITHIN_HORIZON, WindowState};
 use crate::planner::wording::{ASKED_AGAIN, LEAVING_OUT, UNREAD, duration};
 
 /// What was sent this long ago has been answered, if the hub is in reach.
@@ -375,8 +375,7 @@ impl ClusterEvaluator<'_> {
             }
             Some(WindowState::Closed(closed)) => closed,
         };
-        // What does not open within the horizon may do so later.
-        self.wake_at(closed.opens.unwrap_or(self.now + TimeDelta::days(1)));
+        self.wake_at(closed.opens.unwrap_or(self.now + NOT_WITHIN_HORIZON));
         if self.holds && (self.cluster.is_in_doubt() || self.repoints(Step::Platform)) {
             self.wait(closed.reason, &closed.message);
             return true;

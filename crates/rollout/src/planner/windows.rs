@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use api::maintenance::Zone;
 use api::time::to_jiff;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use crate::maintenance::{Calendar, Opening};
 use crate::model::{Cluster, Phase, Policy, Reason};
+use crate::planner::cluster::ClusterEvaluator;
+
+/// What does not open within the horizon may do so later.
+pub(crate) const NOT_WITHIN_HORIZON: TimeDelta = TimeDelta::days(1);
 
 const NEVER: &str = "The maintenance windows of the spec do not open for this cluster within 400 days. Check spec.maintenance.";
 const UNTRUSTED: &str = "It is not known whether the maintenance window is open until the clocks of the controller and the hub agree";
@@ -55,6 +59,18 @@ impl Openings {
         match self.of(cluster)? {
             WindowState::Open(_) => None,
             WindowState::Closed(closed) => closed.opens,
+        }
+    }
+}
+
+impl ClusterEvaluator<'_> {
+    /// A cluster in flight that has not begun the update of an earlier spec is asked for another one when its windows open.
+    pub(crate) fn wake_for_edit(&mut self) {
+        if let Some(WindowState::Closed(closed)) = self.window
+            && self.out.record.phase == Phase::Initialized
+            && !self.serves_policy()
+        {
+            self.wake_at(closed.opens.unwrap_or(self.now + NOT_WITHIN_HORIZON));
         }
     }
 }

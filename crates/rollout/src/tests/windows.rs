@@ -414,6 +414,16 @@ fn an_edit_asks_a_cluster_in_flight_for_another_update_only_while_its_window_is_
     let kept = record_of(&closed, "a").clone();
     assert_eq!((kept.phase, &*kept.attempt.revision), (Phase::Initialized, "r1"));
     assert!(closed.operations.is_empty());
+    // The time of the earlier request is over before that.
+    assert_eq!(closed.wake_at, Some(at(3700 + 10_800)));
+    let slow = || edited().timeouts(1_000_000, 60);
+    let closed = plan_of(8000, &slow().build(), &asked(initialized().into()));
+    assert_eq!(closed.wake_at, Some(at(86_400 + 3600)), "the window opens");
+    let mut asleep = closed;
+    asleep.wake_at = Some(at(86_400 + 3601));
+    let waiting = asked(initialized().into());
+    let missed = crate::check::check(at(8000), &slow().build(), &waiting, &asleep);
+    assert_eq!(missed[0].kind, ViolationKind::WakeMissed);
     let open = plan_of(3800, &edited().build(), &asked(initialized().into()));
     let announced = record_of(&open, "a").clone();
     assert_eq!(&*announced.attempt.revision, "r2");
