@@ -378,7 +378,9 @@ impl Upgrade {
     /// True when the upgrade is at work on the cluster by its record, or by a row that the hub has.
     fn may_be_at_work(&self, name: &str) -> bool {
         let dropped = self.dropped.get(name).map(|(row, _)| row);
-        let mut records = [self.drafts.get(name), self.rows.get(name), dropped].into_iter().flatten();
+        let mut records = [self.drafts.get(name), self.rows.get(name), dropped]
+            .into_iter()
+            .flatten();
         records.any(|record| record.may_be_at_work())
     }
 

@@ -194,7 +194,9 @@ fn an_aborted_cluster_whose_pre_action_is_not_removed_in_time_gives_its_slot_bac
         assert_eq!(stand(&plan, "a"), overdue);
     }
     let is_over = |plan: &crate::Plan| record_of(plan, "a").succeeded(Stage::PreAction);
-    let doubtful = a().work(Step::PreAction, work(0).succeeded()).late(Step::PreAction);
+    let doubtful = a()
+        .work(Step::PreAction, work(0).succeeded())
+        .late(Step::PreAction);
     let plan = planned(60, asked(), doubtful);
     assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
     assert!(is_over(&plan), "it has no time limit any more");

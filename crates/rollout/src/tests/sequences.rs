@@ -172,7 +172,12 @@ fn an_upgrade_whose_leader_ends_before_it_has_told_the_end_of_a_cluster_gives_no
         world.crash(0);
         assert!(world.settle(1000), "{}", world.log());
         assert_eq!(world.log_of("create Operators").len(), 1, "{}", world.log());
-        assert_eq!(world.phase(newer, "dev1"), Some(Phase::Complete), "{}", world.log());
+        assert_eq!(
+            world.phase(newer, "dev1"),
+            Some(Phase::Complete),
+            "{}",
+            world.log()
+        );
         assert_eq!(world.faults(), Vec::<String>::new(), "{}", world.log());
     }
 }
