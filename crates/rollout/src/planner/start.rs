@@ -13,7 +13,7 @@ use crate::planner::cluster::{ClusterEvaluator, NextStep, running_step};
 use crate::planner::downgrade::is_refused;
 use crate::planner::evidence;
 use crate::planner::is_free;
-use crate::planner::windows::{NOT_WITHIN_HORIZON, WindowState};
+use crate::planner::windows::WindowState;
 use crate::planner::wording::{ASKED_AGAIN, LEAVING_OUT, UNREAD, duration};
 
 /// What was sent this long ago has been answered, if the hub is in reach.
@@ -38,6 +38,8 @@ impl ClusterEvaluator<'_> {
             return;
         }
         let Some(started) = self.clock_without_work(step) else {
+            // While that is read, the cluster may still wait for its windows.
+            self.wake_at_opening();
             return;
         };
         let phase = match step {
@@ -375,7 +377,7 @@ impl ClusterEvaluator<'_> {
             }
             Some(WindowState::Closed(closed)) => closed,
         };
-        self.wake_at(closed.opens.unwrap_or(self.now + NOT_WITHIN_HORIZON));
+        self.wake_at_opening();
         if self.holds && (self.cluster.is_in_doubt() || self.repoints(Step::Platform)) {
             self.wait(closed.reason, &closed.message);
             return true;

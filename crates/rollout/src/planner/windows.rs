@@ -11,7 +11,7 @@ use crate::model::{Cluster, Phase, Policy, Reason};
 use crate::planner::cluster::ClusterEvaluator;
 
 /// What does not open within the horizon may do so later.
-pub(crate) const NOT_WITHIN_HORIZON: TimeDelta = TimeDelta::days(1);
+const NOT_WITHIN_HORIZON: TimeDelta = TimeDelta::days(1);
 
 const NEVER: &str = "The maintenance windows of the spec do not open for this cluster within 400 days. Check spec.maintenance.";
 const UNTRUSTED: &str = "It is not known whether the maintenance window is open until the clocks of the controller and the hub agree";
@@ -66,10 +66,14 @@ impl Openings {
 impl ClusterEvaluator<'_> {
     /// A cluster in flight that has not begun the update of an earlier spec is asked for another one when its windows open.
     pub(crate) fn wake_for_edit(&mut self) {
-        if let Some(WindowState::Closed(closed)) = self.window
-            && self.out.record.phase == Phase::Initialized
-            && !self.serves_policy()
-        {
+        if self.out.record.phase == Phase::Initialized && !self.serves_policy() {
+            self.wake_at_opening();
+        }
+    }
+
+    /// The cluster is looked at again when its windows open, if they are closed.
+    pub(crate) fn wake_at_opening(&mut self) {
+        if let Some(WindowState::Closed(closed)) = self.window {
             self.wake_at(closed.opens.unwrap_or(self.now + NOT_WITHIN_HORIZON));
         }
     }

@@ -263,7 +263,7 @@ fn operators_alone_are_not_requested_after_the_pre_action_when_the_window_has_cl
 
 #[test]
 fn an_update_that_may_have_been_requested_is_read_and_not_requested_again_when_the_window_has_closed() {
-    let policy = policy().pre_action().build();
+    let policy = policy().pre_action().timeouts(200, 200).build();
     let unsettled = fleet()
         .cluster("a")
         .calendar(second_hour())
@@ -273,11 +273,14 @@ fn an_update_that_may_have_been_requested_is_read_and_not_requested_again_when_t
                 .succeeded(Stage::PreAction, 7000)
                 .stage(Stage::Platform, 7190),
         )
-        .unsettled(Step::Platform)
-        .build();
-    let closed = plan_of(7300, &policy, &unsettled);
+        .unsettled(Step::Platform);
+    let closed = plan_of(7300, &policy, &unsettled.clone().build());
     assert_eq!(super::writes(&closed), ["read a/Platform"]);
     assert_eq!(stand(&closed, "a"), (Phase::PreAction, Reason::WaitingForWindow));
+    let waiting = record_of(&closed, "a").clone();
+    let overdue = plan_of(7400, &policy, &unsettled.record(waiting).build());
+    assert_eq!(super::writes(&overdue), ["read a/Platform"]);
+    assert_eq!(overdue.wake_at, Some(at(86_400 + 3600)), "the window opens");
 }
 
 #[test]
