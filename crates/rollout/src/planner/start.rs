@@ -70,7 +70,11 @@ impl ClusterEvaluator<'_> {
         } else if let Some(text) = self.downgrade(step) {
             self.block(Reason::NewerThanTarget, &text);
         } else if (self.follows_pre_action(step) || self.repoints(step)) && self.waits_for_window() {
-            // The reason is set.
+            if self.out.record.phase.is_queued() {
+                // It has given its slot back. What keeps any queued cluster from starting comes first.
+                self.holds = false;
+                self.ask_to_start(step);
+            }
         } else if self.is_first_request(step) && !self.passes_preflight(step) {
             // The reason is set. A cluster that is asked again keeps its slot.
         } else if self.way_is_free(step) {

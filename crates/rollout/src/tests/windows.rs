@@ -253,12 +253,17 @@ fn operators_alone_are_not_requested_after_the_pre_action_when_the_window_has_cl
         .cluster("a")
         .calendar(second_hour())
         .work(Step::PreAction, work(7000).succeeded())
-        .record(record(Phase::PreAction).stage(Stage::PreAction, 7000))
-        .build();
-    assert_eq!(starts(&plan_of(7199, &policy, &done)), ["a"]);
-    let closed = plan_of(7200, &policy, &done);
+        .record(record(Phase::PreAction).stage(Stage::PreAction, 7000));
+    assert_eq!(starts(&plan_of(7199, &policy, &done.clone().build())), ["a"]);
+    let closed = plan_of(7200, &policy, &done.clone().build());
     assert_eq!(starts(&closed), Vec::<&str>::new());
     assert_eq!(stand(&closed, "a"), (Phase::Pending, Reason::WaitingForWindow));
+    // A blocker does not keep operators from following in flight, but any start.
+    let blocked = done.blocked(Reason::InvalidClusterID).build();
+    assert_eq!(starts(&plan_of(7199, &policy, &blocked)), ["a"]);
+    let closed = plan_of(7200, &policy, &blocked);
+    assert_eq!(stand(&closed, "a"), (Phase::Blocked, Reason::InvalidClusterID));
+    assert!(closed.clusters[0].urgent);
 }
 
 #[test]
