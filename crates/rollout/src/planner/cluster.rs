@@ -14,8 +14,8 @@ use crate::model::{
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
 use crate::planner::evidence;
-use crate::planner::held;
-use crate::planner::windows::WindowState;
+use crate::planner::release;
+use crate::planner::windows::{NOT_WITHIN_HORIZON, WindowState};
 use crate::planner::wording::{UNREAD, cut};
 
 /// How long a Job must look failed before it counts as failed although it does not report a failure
@@ -137,7 +137,7 @@ fn evaluate_once(
             Arc::make_mut(record).since = before.since;
         }
     }
-    evaluator.out.releasing = held::is_releasing(cluster, &evaluator.out.record);
+    evaluator.out.releasing = release::is_releasing(cluster, &evaluator.out.record);
     if evaluator.out.next == NextStep::Nothing {
         // Also that of a step that is over: only a work that was read is deleted in the end.
         let unread = || cluster.unread_work().or_else(|| cluster.former_step());
@@ -258,6 +258,20 @@ impl ClusterEvaluator<'_> {
         };
         self.phase(phase, Reason::Running, "");
         true
+    }
+
+    /// A cluster in flight that has not begun the update of an earlier spec is asked for another one when its windows open.
+    fn wake_for_edit(&mut self) {
+        if self.out.record.phase == Phase::Initialized && !self.serves_policy() {
+            self.wake_at_opening();
+        }
+    }
+
+    /// The cluster is looked at again when its windows open, if they are closed.
+    pub(crate) fn wake_at_opening(&mut self) {
+        if let Some(WindowState::Closed(closed)) = self.window {
+            self.wake_at(closed.opens.unwrap_or(self.now + NOT_WITHIN_HORIZON));
+        }
     }
 
     /// The step that the cluster is in is looked at again when its time is over.

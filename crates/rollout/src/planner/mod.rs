@@ -10,6 +10,7 @@ mod fall_back;
 mod held;
 mod left_out;
 mod outlook;
+mod release;
 mod slots;
 mod soak_notes;
 mod start;

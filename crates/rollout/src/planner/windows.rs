@@ -8,10 +8,9 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use crate::maintenance::{Calendar, Opening};
 use crate::model::{Cluster, Phase, Policy, Reason};
-use crate::planner::cluster::ClusterEvaluator;
 
 /// What does not open within the horizon may do so later.
-const NOT_WITHIN_HORIZON: TimeDelta = TimeDelta::days(1);
+pub(crate) const NOT_WITHIN_HORIZON: TimeDelta = TimeDelta::days(1);
 
 const NEVER: &str = "The maintenance windows of the spec do not open for this cluster within 400 days. Check spec.maintenance.";
 const UNTRUSTED: &str = "It is not known whether the maintenance window is open until the clocks of the controller and the hub agree";
@@ -59,22 +58,6 @@ impl Openings {
         match self.of(cluster)? {
             WindowState::Open(_) => None,
             WindowState::Closed(closed) => closed.opens,
-        }
-    }
-}
-
-impl ClusterEvaluator<'_> {
-    /// A cluster in flight that has not begun the update of an earlier spec is asked for another one when its windows open.
-    pub(crate) fn wake_for_edit(&mut self) {
-        if self.out.record.phase == Phase::Initialized && !self.serves_policy() {
-            self.wake_at_opening();
-        }
-    }
-
-    /// The cluster is looked at again when its windows open, if they are closed.
-    pub(crate) fn wake_at_opening(&mut self) {
-        if let Some(WindowState::Closed(closed)) = self.window {
-            self.wake_at(closed.opens.unwrap_or(self.now + NOT_WITHIN_HORIZON));
         }
     }
 }
