@@ -85,17 +85,21 @@ pub(crate) fn evaluate(
 ) -> Evaluation {
     let evaluation = evaluate_once(cluster, window, policy, now);
     let record = &evaluation.record;
-    let was_out = cluster
-        .record
-        .as_deref()
-        .is_some_and(|before| before.phase.is_left_out());
+    let before = cluster.record.as_deref().map(|before| before.phase);
+    let has_ended = !record.phase.holds_slot() && before != Some(record.phase);
+    let is_edited = record.attempt.revision != policy.revision;
     // An edit that waited until nothing is left of what an aborted cluster was asked for reaches it in the same plan.
-    if record.phase.is_left_out() && !was_out && record.attempt.revision != policy.revision {
-        let left_out = Cluster {
+    if cluster.is_aborted()
+        && cluster.selection == Selection::In
+        && has_ended
+        && is_edited
+        && !evaluation.dropped
+    {
+        let ended = Cluster {
             record: Some(Arc::clone(record)),
             ..cluster.clone()
         };
-        return evaluate_once(&left_out, window, policy, now);
+        return evaluate_once(&ended, window, policy, now);
     }
     evaluation
 }

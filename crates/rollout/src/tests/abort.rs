@@ -208,6 +208,13 @@ fn an_aborted_cluster_whose_pre_action_is_not_removed_in_time_gives_its_slot_bac
     assert!(plan.clusters[0].urgent && is_over(&plan));
     let next = planned(60, asked(), stays.draft(record_of(&plan, "a").clone()));
     assert_eq!(record_of(&next, "a"), record_of(&plan, "a"));
+    // An edit that waited for that queues it, as any cluster whose pre-action is degraded.
+    let edited = asked().edited("r2", &[Step::Platform]);
+    let late = a().work(Step::PreAction, work(0).running().terminating());
+    let plan = planned(60, edited.clone(), late.clone());
+    assert_eq!((stand(&plan, "a"), plan.clusters[0].urgent), (ABORTED, true));
+    let next = planned(60, edited, late.draft(record_of(&plan, "a").clone()));
+    assert_eq!(record_of(&next, "a"), record_of(&plan, "a"));
 }
 
 #[test]
