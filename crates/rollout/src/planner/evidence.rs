@@ -59,3 +59,16 @@ pub(crate) fn recorded_start(work: &Work, now: DateTime<Utc>) -> DateTime<Utc> {
         work.started
     }
 }
+
+/// The start of a step that begins now. It is another one than that of the work of an earlier attempt, which would count as the work
+/// of this step otherwise.
+pub(crate) fn fresh_start(
+    cluster: &Cluster,
+    record: &Record,
+    step: Step,
+    now: DateTime<Utc>,
+) -> DateTime<Utc> {
+    let is_taken = |work: &Work| work.started == now && work.attempt != record.attempt;
+    let work = cluster.step_work(step).ours();
+    now + TimeDelta::milliseconds(i64::from(work.is_some_and(is_taken)))
+}

@@ -108,7 +108,8 @@ impl ClusterEvaluator<'_> {
         if !has_begun && !is_asked_for {
             return Some(now);
         }
-        let started = self.stage(step.into(), now).started;
+        let begins = evidence::fresh_start(self.cluster, &self.out.record, step, now);
+        let started = self.stage(step.into(), begins).started;
         let deadline = if self.waits_for_pools(step) {
             self.workers_deadline()
         } else {

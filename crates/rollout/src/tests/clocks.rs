@@ -252,6 +252,21 @@ fn an_edit_gives_a_fresh_clock_to_a_step_that_was_asked_for_and_whose_work_is_no
     }
 }
 
+/// It would count as the work of the new attempt.
+#[test]
+fn a_step_that_begins_anew_has_another_start_than_the_work_of_the_attempt_before() {
+    let fleet = |record: Record| {
+        let a = fleet().cluster("a").work(Step::Platform, work(20));
+        a.record(record)
+    };
+    let edits_taken_back = record(Phase::Initialized).retry("~");
+    let plan = planned(20, policy(), fleet(edits_taken_back.into()));
+    assert_eq!(writes(&plan), ["update a/Platform Retry"]);
+    let next = planned(20, policy(), fleet(record_of(&plan, "a").clone()));
+    assert_eq!(writes(&next), ["update a/Platform Retry"]);
+    assert_eq!(record_of(&next, "a"), record_of(&plan, "a"));
+}
+
 #[test]
 fn a_start_that_is_edited_later_neither_moves_the_deadline_nor_the_record() {
     for edited in [1_000_000, 90, -1_000_000] {
