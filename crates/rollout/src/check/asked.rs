@@ -1,6 +1,6 @@
 //! Which clusters a retry is for, and which the spec leaves out.
 
-use super::proven::speaks_for;
+use super::proven::{has_succeeded, speaks_for};
 use crate::model::{
     Cluster, PendingRetry, Phase, Reason, Record, Stage, Step, StepStatus, StepWork, Withdrawal, Work,
 };
@@ -33,7 +33,11 @@ fn is_withdrawn(cluster: &Cluster, before: &Record) -> bool {
     let is_over = match before.phase {
         Phase::PreAction => match &cluster.works[Step::PreAction.index()] {
             // One that has succeeded does not run any more, and its removal may never end.
-            StepWork::Ours(work) => work.vanished || work.status == StepStatus::Succeeded,
+            StepWork::Ours(work) => {
+                let has_ended =
+                    work.status == StepStatus::Succeeded && speaks_for(work, before, Step::PreAction);
+                work.vanished || has_ended || has_succeeded(before, Stage::PreAction)
+            }
             StepWork::Unconfirmed | StepWork::Unreadable { .. } => false,
             _ => true,
         },

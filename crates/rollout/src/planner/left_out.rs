@@ -7,6 +7,7 @@ use crate::model::{
 };
 use crate::planner::attempts::{has_open_step, is_frozen};
 use crate::planner::cluster::ClusterEvaluator;
+use crate::planner::evidence::is_of;
 use crate::planner::withdrawal::withdrawn;
 
 /// True when the pre-action of an aborted cluster is to be removed and its row does not say so yet. Whoever leads next must find there
@@ -226,11 +227,13 @@ impl ClusterEvaluator<'_> {
         true
     }
 
-    /// True when the pre-action has succeeded. If only its work tells that, it is noted.
+    /// True when the pre-action has succeeded. What its work tells is noted.
     fn is_pre_action_over(&mut self, work: Option<&Work>) -> bool {
-        if let Some(work) = work.filter(|work| work.status == StepStatus::Succeeded) {
+        if let Some(work) = work.filter(|work| is_of(work, &self.out.record, Step::PreAction)) {
             self.note_work(Step::PreAction, work);
-            self.finish(Stage::PreAction, Outcome::Succeeded);
+            if work.status == StepStatus::Succeeded {
+                self.finish(Stage::PreAction, Outcome::Succeeded);
+            }
         }
         self.out.record.succeeded(Stage::PreAction)
     }

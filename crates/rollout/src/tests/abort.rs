@@ -189,9 +189,11 @@ fn an_aborted_cluster_whose_pre_action_is_not_removed_in_time_gives_its_slot_bac
     for doubtful in [found(), a().late(Step::PreAction)] {
         let plan = planned(59, asked(), doubtful.clone());
         assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
-        let plan = planned(60, asked(), doubtful);
+        let plan = planned(60, asked(), doubtful.clone());
         let overdue = (Phase::PreActionDegraded, Reason::PreActionTimeout);
         assert_eq!(stand(&plan, "a"), overdue);
+        let next = planned(60, asked(), doubtful.draft(record_of(&plan, "a").clone()));
+        assert_eq!(record_of(&next, "a"), record_of(&plan, "a"));
     }
     let is_over = |plan: &crate::Plan| record_of(plan, "a").succeeded(Stage::PreAction);
     let doubtful = a()
