@@ -186,7 +186,8 @@ fn an_aborted_cluster_whose_pre_action_is_not_removed_in_time_gives_its_slot_bac
         read.record(acting).aborted("wrong site")
     };
     let found = || a().work(Step::PreAction, work(0).running()).late(Step::PreAction);
-    for doubtful in [found(), a().late(Step::PreAction)] {
+    let untold = found().record(record(Phase::Pending));
+    for doubtful in [found(), untold, a().late(Step::PreAction)] {
         let plan = planned(59, asked(), doubtful.clone());
         assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::WriteFailed));
         let plan = planned(60, asked(), doubtful.clone());
