@@ -12,6 +12,7 @@ mod fall_back;
 mod forecast;
 mod gates;
 mod members;
+mod never_asked;
 mod preflight;
 mod proofs;
 mod properties;
