@@ -412,7 +412,12 @@ fn revise(
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
             goes_on(Step::Operators)
         }
-        Phase::Operators if policy.wants(Step::Operators) && has_just_ended(Step::Operators) => {
+        // So it is while nobody knows yet whether its next step is on its way, although the end is on record by now.
+        Phase::Operators
+            if policy.wants(Step::Operators)
+                && (has_just_ended(Step::Operators)
+                    || (cluster.awaits_start() && record.succeeded(Stage::Operators))) =>
+        {
             return record;
         }
         Phase::Operators if same(Step::Platform) || !policy.wants(Step::Platform) => {

@@ -278,3 +278,24 @@ fn a_cluster_that_is_gone_and_whose_row_still_says_that_it_is_queued_holds_its_s
     assert_eq!(plan.dropped, ["a".into()]);
     assert_eq!(writes(&plan), ["create b/Platform"]);
 }
+
+/// Otherwise the next plan would begin its operators anew in the slot that is to be given back.
+#[test]
+fn a_cluster_whose_operators_have_ended_waits_for_its_answer_in_every_plan_after_an_edit() {
+    let edited = || {
+        policy()
+            .without(Step::Platform)
+            .operators()
+            .edited("r2", &[Step::Operators])
+    };
+    let a = fleet().cluster("a").work(Step::Operators, work(0).succeeded());
+    let a = a
+        .record(record(Phase::Operators).stage(Stage::Operators, 0))
+        .late(Step::Operators);
+    let plan = planned(20, edited(), a.clone());
+    let waits = record_of(&plan, "a").clone();
+    assert_eq!((waits.phase, &*waits.attempt.revision), (Phase::Operators, "r1"));
+    assert!(waits.succeeded(Stage::Operators));
+    let next = planned(20, edited(), a.draft(waits.clone()));
+    assert_eq!(*record_of(&next, "a"), waits);
+}
