@@ -378,10 +378,10 @@ fn revise(
         !record.succeeded(step.into()) && work.is_some_and(|work| work.status == StepStatus::Succeeded)
     };
     let in_platform = matches!(record.phase, Phase::Initialized | Phase::Partial | Phase::Workers);
-    let is_over = || {
-        (cluster.awaits_start() && record.succeeded(Stage::Platform))
-            || (policy.wants(Step::Operators) && has_just_ended(Step::Platform))
-    };
+    // So it is while nobody knows yet whether its next step is on its way, although the end is on record by now.
+    let awaits_next = |stage: Stage| cluster.awaits_start() && record.succeeded(stage);
+    let is_over =
+        || awaits_next(Stage::Platform) || (policy.wants(Step::Operators) && has_just_ended(Step::Platform));
     let own = || Record::clone(&record);
     let goes_on = |step: Step| on_new_revision(cluster, with_end(cluster, own(), policy, step, now), policy);
     Arc::new(match record.phase {
@@ -412,11 +412,9 @@ fn revise(
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
             goes_on(Step::Operators)
         }
-        // So it is while nobody knows yet whether its next step is on its way, although the end is on record by now.
         Phase::Operators
             if policy.wants(Step::Operators)
-                && (has_just_ended(Step::Operators)
-                    || (cluster.awaits_start() && record.succeeded(Stage::Operators))) =>
+                && (has_just_ended(Step::Operators) || awaits_next(Stage::Operators)) =>
         {
             return record;
         }
