@@ -351,7 +351,8 @@ impl Preflights {
                 self.questions
                     .needed(cluster, policy, self.newer.contains(&cluster.name))
             });
-            let is_kept = needed.is_some_and(|hash| *hash == probe.hash) && !is_former(name, probe, index);
+            let is_kept =
+                needed.is_some_and(|hash| *hash == probe.hash) && !index.is_former_probe(name, probe);
             if !is_kept {
                 self.begin(name, now);
                 writes.push(ProbeWrite::Delete(Arc::clone(name), Arc::clone(&probe.uid)));
@@ -469,15 +470,7 @@ fn find<'a>(fleet: &'a Fleet, name: &Arc<str>) -> Option<&'a Cluster> {
 /// True when a probe of the upgrade with this key asks what has this hash, of the cluster that is registered now.
 fn is_answer(cluster: &str, probe: &ProbeView, hash: &str, key: &str, index: &Index) -> bool {
     let asks_this = *probe.owner == *key && *probe.hash == *hash && !probe.is_ending;
-    asks_this && !is_former(cluster, probe, index)
-}
-
-/// True when a probe is older than the registration of its cluster. What it says may be of another cluster.
-fn is_former(cluster: &str, probe: &ProbeView, index: &Index) -> bool {
-    let registered = index.clusters.get(cluster).and_then(|cluster| cluster.created);
-    registered
-        .zip(probe.created)
-        .is_some_and(|(registered, created)| created < registered)
+    asks_this && !index.is_former_probe(cluster, probe)
 }
 
 fn has_reading_agent(cluster: &str, index: &Index) -> bool {

@@ -31,7 +31,7 @@ pub struct ApprovalCheckpoint {
 }
 
 /// What is said of a checkpoint.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointStatus {
     /// Name of the checkpoint.

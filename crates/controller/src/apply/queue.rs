@@ -130,8 +130,7 @@ impl WriteQueue {
         self.queues().queue.iter_mut().flat_map(std::mem::take).collect()
     }
 
-    /// Removes the writes of an upgrade that wait for rows to be written first, and returns them: deletions that clean up, and
-    /// withdrawals.
+    /// Removes the writes of an upgrade that its written rows permit, and returns them: deletions that clean up, and withdrawals.
     pub fn take_permitted_by_rows(&self, upgrade: &str) -> Vec<WriteJob> {
         let mut queues = self.queues();
         let mut all = Vec::new();

@@ -82,12 +82,7 @@ fn ahead(name: String, plan_hash: String) -> CheckpointStatus {
         name,
         state: CheckpointStatus::AHEAD.to_owned(),
         plan_hash,
-        waiting_since: None,
-        changed: String::new(),
-        approver: String::new(),
-        approved_at: None,
-        expires: None,
-        message: String::new(),
+        ..CheckpointStatus::default()
     }
 }
 

@@ -9,10 +9,10 @@ use crate::apply::{Write, WriteJob};
 use crate::state::context::State;
 
 impl State {
-    /// False for the creation or change of a work that was planned by another spec than the present one, or while maintenance windows
-    /// were open that have closed since, or by an approval that has expired. It may start what its author has paused, lead to a target that is none any more, withdraw the
-    /// update of a cluster that is not left out any more, or start a cluster too late for its window. If it is still due, it is planned
-    /// again.
+    /// False for the creation or change of a work that was planned by another spec than the present one, while maintenance windows were
+    /// open that have closed since, or before an approval has expired. It may start what its author has paused, lead to a target that is
+    /// none any more, withdraw the update of a cluster that is not left out any more, or start a cluster too late for its window. If it is
+    /// still due, it is planned again.
     #[must_use]
     pub fn is_asked_for(&self, job: &WriteJob, now: DateTime<Utc>) -> bool {
         let (planned, violations) = match &job.write {

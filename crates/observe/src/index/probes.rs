@@ -139,14 +139,17 @@ impl Index {
         past.map(Vec::from).unwrap_or_default()
     }
 
-    /// Remembers what a probe that goes has told, unless it is older than the registration: then it may have asked another cluster.
-    fn keep_past(&mut self, cluster: &str, view: &ProbeView) {
+    /// True when a probe is older than the registration of its cluster. What it says may be of another cluster.
+    #[must_use]
+    pub fn is_former_probe(&self, cluster: &str, probe: &ProbeView) -> bool {
         let registered = self.clusters.get(cluster).and_then(|cluster| cluster.created);
-        let is_former = view
-            .created
-            .zip(registered)
-            .is_some_and(|(asked, since)| asked < since);
-        if let Some(past) = view.past().filter(|_| !is_former) {
+        let times = registered.zip(probe.created);
+        times.is_some_and(|(registered, created)| created < registered)
+    }
+
+    /// Remembers what a probe that goes has told, unless it may have asked another cluster.
+    fn keep_past(&mut self, cluster: &str, view: &ProbeView) {
+        if let Some(past) = view.past().filter(|_| !self.is_former_probe(cluster, view)) {
             self.probes.past.insert(self.pool.share(cluster), past);
         }
     }

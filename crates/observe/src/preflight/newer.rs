@@ -10,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rollout::is_newer;
 
 use super::judged::Judged;
-use super::{Preflights, Question, is_former};
+use super::{Preflights, Question};
 use crate::index::Index;
 
 /// The clusters, each with the version that the hub knew of it when it told its own.
@@ -82,7 +82,7 @@ impl Preflights {
         let verdicts = &self.verdicts;
         self.newer.0.retain(|cluster, known| {
             let told = verdicts.get(cluster).map(|told| &told.probe);
-            let told = told.filter(|told| !is_former(cluster, told, index));
+            let told = told.filter(|told| !index.is_former_probe(cluster, told));
             told.is_some_and(|told| {
                 let still_says_so = index.probe(cluster).is_some_and(|probe| Arc::ptr_eq(probe, told));
                 still_says_so || known_version(cluster, index) == *known

@@ -108,6 +108,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// True when it tells of a step, or of the soak.
+    #[must_use]
+    pub fn tells_a_step(&self) -> bool {
+        self.stages.iter().any(Option::is_some)
+    }
+
     /// The reason as rows and lists show it; empty when there is nothing to explain.
     #[must_use]
     pub fn reason_text(&self) -> &str {

@@ -88,13 +88,9 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
         Phase::Pending | Phase::Blocked => true,
         phase if phase.holds_slot() => true,
         Phase::PreActionDegraded | Phase::Skipped | Phase::Aborted => {
-            let counts = match latest {
-                Step::PreAction => !has_given_back(record),
-                Step::Platform | Step::Operators => true,
-                // One that failed and is skipped is told of, and may go on.
-                Step::PostAction => record.stage(Stage::PostAction).is_none(),
-            };
-            counts && work.withdrawal == Withdrawal::None
+            // A post-action that failed and is skipped is told of, and may go on.
+            let is_told = latest == Step::PostAction && record.stage(Stage::PostAction).is_some();
+            may_take_slot(latest, record) && !is_told && work.withdrawal == Withdrawal::None
         }
         Phase::Soaking => latest == Step::PostAction,
         _ => false,
@@ -132,11 +128,12 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     settled
 }
 
-/// True when a record says that its cluster holds no slot although its pre-action may be there: that is degraded, or the cluster is
+/// False for a pre-action that may be there although its record says that the cluster holds no slot: it is degraded, or the cluster is
 /// left out. If nothing had begun by then, a pre-action of this attempt has begun since: the cluster was not left out meanwhile.
-fn has_given_back(record: &Record) -> bool {
-    let has_begun = record.stages.iter().any(Option::is_some);
-    record.phase == Phase::PreActionDegraded || (record.phase.is_left_out() && has_begun)
+fn may_take_slot(step: Step, record: &Record) -> bool {
+    let is_given_up =
+        record.phase == Phase::PreActionDegraded || (record.phase.is_left_out() && record.tells_a_step());
+    step > Step::PreAction || !is_given_up
 }
 
 /// Marks the earlier steps as succeeded, because a later work is created only after they did.
@@ -277,26 +274,26 @@ fn earlier_attempt<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work
         .map(|(_, work)| work)
 }
 
-/// True when a work of the upgrade itself belongs to the record's attempt. Such a cluster has started, even if it is
-/// blocked.
-pub(crate) fn is_under_way(cluster: &Cluster, record: &Record) -> bool {
+/// The steps after the pre-action of which a work of the upgrade itself belongs to the record's attempt.
+fn steps_under_way(cluster: &Cluster, record: &Record) -> impl Iterator<Item = Step> {
     let is_asked = |work: &Work| !record.phase.is_left_out() || work.withdrawal == Withdrawal::None;
     [Step::Platform, Step::Operators, Step::PostAction]
         .into_iter()
-        .any(|step| work_with_evidence(cluster, record, step).is_some_and(is_asked))
+        .filter(move |step| work_with_evidence(cluster, record, *step).is_some_and(is_asked))
 }
 
-/// The same of a step that the record does not tell the end of.
+/// True when there is such a step. The cluster has started then, even if it is blocked.
+pub(crate) fn is_under_way(cluster: &Cluster, record: &Record) -> bool {
+    steps_under_way(cluster, record).next().is_some()
+}
+
+/// True when there is such a step, and the record does not tell its end.
 pub(crate) fn has_open_step(cluster: &Cluster, record: &Record) -> bool {
-    let is_asked = |work: &Work| !record.phase.is_left_out() || work.withdrawal == Withdrawal::None;
-    let is_open = |step: &Step| {
-        let stage = record.stage((*step).into());
+    let is_open = |step: Step| {
+        let stage = record.stage(step.into());
         stage.is_none_or(|stage| stage.finished.is_none())
     };
-    [Step::Platform, Step::Operators, Step::PostAction]
-        .into_iter()
-        .filter(is_open)
-        .any(|step| work_with_evidence(cluster, record, step).is_some_and(is_asked))
+    steps_under_way(cluster, record).any(is_open)
 }
 
 /// True when a record tells the end of a step, as the work shows its start.
@@ -315,8 +312,7 @@ pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
             let has_no_slot = match written.phase {
                 Phase::Pending | Phase::Blocked => true,
                 Phase::PreActionDegraded | Phase::Skipped | Phase::Aborted => {
-                    let may_count = step > Step::PreAction || !has_given_back(written);
-                    may_count && work.withdrawal == Withdrawal::None
+                    may_take_slot(step, written) && work.withdrawal == Withdrawal::None
                 }
                 _ => false,
             };
@@ -337,8 +333,7 @@ pub(crate) fn shows_a_start(cluster: &Cluster) -> bool {
 /// degraded, or the cluster is left out after it had begun, only a later step shows that it is in flight.
 pub(crate) fn may_be_found_in_flight(cluster: &Cluster, record: &Record) -> bool {
     let is_open = |step: Step| {
-        let counts = step > Step::PreAction || !has_given_back(record);
-        counts
+        may_take_slot(step, record)
             && telling(cluster, step)
                 .is_some_and(|work| is_of(work, record, step) && !tells_end(record, work, step))
     };

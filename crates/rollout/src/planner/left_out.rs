@@ -17,10 +17,6 @@ pub(crate) fn lacks_reason_of_removal(written: Option<&Record>, record: &Record)
     tells(record) && !written.is_some_and(|written| tells(written) && written.is_same_run(record))
 }
 
-fn has_begun(record: &Record) -> bool {
-    record.stages.iter().any(Option::is_some)
-}
-
 impl ClusterEvaluator<'_> {
     /// True when the cluster is left out now: nothing of its upgrade is under way or may be. What is under way ends first, or is
     /// withdrawn. A failure must be written, so that whoever leads next does not find its step running.
@@ -33,7 +29,7 @@ impl ClusterEvaluator<'_> {
         let is_idle = match record.phase {
             // It may have begun and wait for its next step.
             Phase::Pending => !has_open_step(cluster, record),
-            Phase::Blocked => !has_open_step(cluster, record) && (self.is_told() || !has_begun(record)),
+            Phase::Blocked => !has_open_step(cluster, record) && (self.is_told() || !record.tells_a_step()),
             Phase::Skipped | Phase::Aborted => true,
             Phase::Failed | Phase::PreActionDegraded => self.is_told() && is_withdrawn(),
             _ => false,
@@ -48,7 +44,8 @@ impl ClusterEvaluator<'_> {
     pub(crate) fn is_left_out_once_told(&self) -> bool {
         let (cluster, record) = (self.cluster, &*self.out.record);
         let is_meant = cluster.left_out.is_some() && cluster.selection == Selection::In;
-        let is_over = record.phase == Phase::Blocked && has_begun(record) && !has_open_step(cluster, record);
+        let is_over =
+            record.phase == Phase::Blocked && record.tells_a_step() && !has_open_step(cluster, record);
         is_meant && is_over && !self.is_told()
     }
 

@@ -47,7 +47,7 @@ fn wants_start(cluster: &Cluster, evaluation: &Evaluation) -> bool {
 }
 
 /// True when a cluster must be asked again before it starts, and this plan writes for it: it is passed over until that is done.
-fn is_tidied_before_it_is_asked(evaluation: &Evaluation) -> bool {
+fn is_cleaned_up_first(evaluation: &Evaluation) -> bool {
     evaluation.stale && !evaluation.cleanups.is_empty()
 }
 
@@ -185,7 +185,7 @@ impl Slots {
                     if !evaluation.reason_is_current {
                         evaluation.explain(reason, message);
                     }
-                } else if !evaluation.held_back && !is_tidied_before_it_is_asked(evaluation) {
+                } else if !evaluation.held_back && !is_cleaned_up_first(evaluation) {
                     // Removing the works of a previous upgrade takes no slot yet, and the retry of a post-action
                     // never takes one.
                     let takes = matches!(evaluation.next, NextStep::Start(step)

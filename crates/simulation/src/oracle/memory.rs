@@ -40,6 +40,9 @@ impl Told {
     }
 }
 
+/// How long a replica writes without a renewed claim: the renew deadline of the controller's election.
+pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
 /// The terms of replicas that have held the Lease.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terms {
@@ -50,6 +53,15 @@ pub(super) struct Terms {
 }
 
 impl Terms {
+    /// Somebody claims the Lease. A replica that has not renewed its claim in time leads no more, and when it claims the Lease again,
+    /// it knows only the rows that the hub has then.
+    pub fn claim(&mut self, is_other: bool, sent: Duration, now: Duration) {
+        if is_other || sent >= self.renewed + RENEW_DEADLINE {
+            self.begun.push(now);
+        }
+        self.renewed = sent;
+    }
+
     /// When the term began in which something was sent.
     pub fn begun_before(&self, sent: Duration) -> Option<Duration> {
         self.begun.iter().rev().find(|begun| **begun <= sent).copied()

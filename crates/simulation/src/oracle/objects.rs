@@ -1,7 +1,6 @@
 //! What the log says of upgrades, clusters, decisions, Leases and Events, and the rules about them.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use api::names::{
     ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, LABEL_PLACEMENT,
@@ -12,26 +11,12 @@ use serde_json::Value;
 use super::facts::{Cluster, Facts, Record, Upgrade};
 use super::fields::{Version, label, text, version};
 use super::generation::{CANARIES, Generation, names_in};
-use super::memory::Terms;
+use super::memory::RENEW_DEADLINE;
 use super::row::Row;
 use super::rule::Rule;
 use crate::actor::Sender;
 use crate::describe::claimed_version;
 use crate::names::OUTSIDER;
-
-/// How long a replica writes without a renewed claim: the renew deadline of the controller's election.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-
-impl Terms {
-    /// Somebody claims the Lease. A replica that has not renewed its claim in time leads no more, and when it claims the Lease again,
-    /// it knows only the rows that the hub has then.
-    fn claim(&mut self, is_other: bool, sent: Duration, now: Duration) {
-        if is_other || sent >= self.renewed + RENEW_DEADLINE {
-            self.begun.push(now);
-        }
-        self.renewed = sent;
-    }
-}
 
 fn note<'a>(value: &'a Value, name: &str) -> &'a str {
     let notes = value.at("/metadata/annotations");

@@ -5,12 +5,7 @@ fn at(state: &str, plan: &str) -> Vec<CheckpointStatus> {
         name: "half".to_owned(),
         state: state.to_owned(),
         plan_hash: plan.to_owned(),
-        waiting_since: None,
-        changed: String::new(),
-        approver: String::new(),
-        approved_at: None,
-        expires: None,
-        message: String::new(),
+        ..CheckpointStatus::default()
     }]
 }
 

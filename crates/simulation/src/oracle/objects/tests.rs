@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use super::super::memory::Terms;
 use super::*;
 
 #[test]
