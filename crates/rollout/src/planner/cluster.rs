@@ -201,6 +201,7 @@ impl ClusterEvaluator<'_> {
                 self.wait_for_answer();
             } else if self.leaving {
                 self.clean_up_leaver();
+                self.clean_up_withdrawn();
             }
             return;
         }
@@ -345,7 +346,8 @@ impl ClusterEvaluator<'_> {
         if was_started {
             self.wake_at(self.now + TimeDelta::seconds(1));
         }
-        self.leaving = self.now < until || writing || has_pre_action || unread || was_started;
+        let has_work = has_pre_action || self.has_withdrawn_work();
+        self.leaving = self.now < until || writing || has_work || unread || was_started;
         !self.leaving
     }
 

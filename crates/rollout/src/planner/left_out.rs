@@ -82,6 +82,21 @@ impl ClusterEvaluator<'_> {
         self.clean_up_aborted();
     }
 
+    /// True when the cluster is left out and still has a platform work whose request is withdrawn.
+    pub(crate) fn has_withdrawn_work(&self) -> bool {
+        let work = self.cluster.step_work(Step::Platform).ours();
+        let is_withdrawn = work.is_some_and(|work| work.withdrawal == Withdrawal::Confirmed);
+        self.out.record.phase.is_left_out() && is_withdrawn
+    }
+
+    /// Deletes the withdrawn platform work of a cluster that is left out and leaves the selection, once its row says that it is left
+    /// out. Nobody would delete it later.
+    pub(crate) fn clean_up_withdrawn(&mut self) {
+        if self.has_withdrawn_work() && self.is_told() && !self.cluster.may_come_back(Step::Platform) {
+            self.out.cleanups.push((Step::Platform, DeleteReason::Aborted));
+        }
+    }
+
     /// Deletes what is left of a cluster that is aborted, once its row says so.
     fn clean_up_aborted(&mut self) {
         let (cluster, record) = (self.cluster, &*self.out.record);

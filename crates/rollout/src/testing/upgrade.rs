@@ -449,16 +449,8 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
     names.extend(upgrade.drafts.keys().cloned());
     names.extend(upgrade.writes.iter().map(|write| Arc::clone(&write.cluster)));
     names.extend(upgrade.unsettled.keys().map(|(name, _)| Arc::clone(name)));
-    for (name, spoke) in &hub.spokes {
-        let owned = spoke
-            .works
-            .iter()
-            .flatten()
-            .any(|work| work.owner == Owner::Upgrade(index));
-        if owned || upgrade.selection.get(name) == Some(&Selection::In) {
-            names.insert(Arc::clone(name));
-        }
-    }
+    let is_selected = |name: &&Arc<str>| upgrade.selection.get(*name) == Some(&Selection::In);
+    names.extend(hub.spokes.keys().filter(is_selected).cloned());
     let mut calendars = Vec::new();
     let clusters = names
         .iter()

@@ -352,6 +352,34 @@ fn the_row_of_an_aborted_cluster_that_leaves_tells_what_it_had_begun_until_it_is
     }
 }
 
+/// Nobody would delete it later.
+#[test]
+fn an_aborted_cluster_that_leaves_is_dropped_when_its_withdrawn_work_is_on_its_way_out() {
+    let confirmed = || {
+        work(0)
+            .status(StepStatus::OtherVersion)
+            .withdrawn(Withdrawal::Confirmed)
+    };
+    let of = |work: WorkBuilder| fleet().cluster("a").work(Step::Platform, work);
+    let row = || {
+        record(Phase::Aborted)
+            .reason(Reason::Aborted)
+            .message("wrong site")
+    };
+    let left = |fleet: FleetBuilder| fleet.left(0).aborted("wrong site");
+    let untold = planned(10, policy(), left(of(confirmed()).draft(row())));
+    assert_eq!(
+        (writes(&untold), untold.dropped.len()),
+        (Vec::new(), 0),
+        "the row comes first"
+    );
+    let plan = planned(10, policy(), left(of(confirmed()).record(row())));
+    assert_eq!(writes(&plan), ["delete a/Platform Aborted"]);
+    assert_eq!(stand(&plan, "a"), ABORTED);
+    let plan = planned(11, policy(), left(of(confirmed().terminating()).record(row())));
+    assert_eq!(plan.dropped, [Arc::from("a")]);
+}
+
 /// A creation that is carried out after all is of the attempt that the row tells of. Until that is known, nothing is queued.
 #[test]
 fn the_row_of_a_cluster_that_is_not_aborted_any_more_stays_while_a_creation_is_in_doubt() {
