@@ -173,7 +173,7 @@ impl Case {
             fleet: Fleet {
                 clusters,
                 calendars: Vec::new(),
-                approvals: Vec::new(),
+                approvals: Arc::default(),
                 unreleased: 0,
             },
             truth,
@@ -221,7 +221,7 @@ impl Case {
                 .map(|(fresh, course)| stand_at(fresh, course, at))
                 .collect(),
             calendars: Vec::new(),
-            approvals: Vec::new(),
+            approvals: Arc::default(),
             unreleased: 0,
         }
     }

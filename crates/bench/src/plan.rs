@@ -316,7 +316,7 @@ impl Scene {
         Fleet {
             clusters: clusters.collect(),
             calendars: Vec::new(),
-            approvals: Vec::new(),
+            approvals: Arc::default(),
             unreleased: 0,
         }
     }

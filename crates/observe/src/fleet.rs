@@ -105,9 +105,9 @@ pub fn observe<'a, R: ClusterRow + 'a>(
             clusters,
             calendars: calendars.map(Calendars::finish).unwrap_or_default(),
             approvals: if has_checkpoints {
-                index.approvals.of(entry.key)
+                index.approvals.of(entry.key).into()
             } else {
-                Vec::new()
+                Arc::default()
             },
             unreleased: entry.unreleased.len(),
         },

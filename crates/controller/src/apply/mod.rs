@@ -15,7 +15,7 @@ use api::names::Step;
 use api::validate::SpecViolation;
 use api::views::{ManifestWork, Report, Upgrade};
 use chrono::{DateTime, Utc};
-use rollout::Attempt;
+use rollout::{Attempt, GivenApproval};
 
 pub use error::{Category, Retry, WriteError, WriteErrorKind};
 pub use execute::{carry_out, execute};
@@ -60,6 +60,8 @@ pub struct WorkParams {
     /// When the maintenance windows of the cluster close, if they were open when the write was planned, or an approval expires. After
     /// that it may be permitted no more.
     pub until: Option<DateTime<Utc>>,
+    /// The approvals of the upgrade when the write was planned.
+    pub approvals: Arc<[GivenApproval]>,
 }
 
 impl WorkParams {

@@ -94,6 +94,7 @@ fn write_of(
             attempt: attempt.clone(),
             started,
             until: permitted_until(fleet, &cluster, now),
+            approvals: Arc::clone(&fleet.approvals),
         })
     };
     Some(match operation {

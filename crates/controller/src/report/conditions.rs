@@ -417,9 +417,8 @@ fn reconciling(plan: &Plan) -> ConditionDraft {
             types::RECONCILING,
             false,
             reason::IDLE,
-            approvals::waiting(plan).unwrap_or_else(|| {
-                "No cluster is in flight, and the controller has none to start".to_owned()
-            }),
+            approvals::waiting(plan)
+                .unwrap_or_else(|| "No cluster is moving, and the controller has none to start".to_owned()),
         )
     }
 }

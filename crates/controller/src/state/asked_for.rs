@@ -5,19 +5,20 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use resolve::spec::ResolvedSpec;
 
-use crate::apply::{Write, WriteJob};
+use crate::apply::{WorkParams, Write, WriteJob};
 use crate::state::context::State;
 
 impl State {
     /// False for the creation or change of a work that was planned by another spec than the present one, while maintenance windows were
-    /// open that have closed since, or before an approval has expired. It may start what its author has paused, lead to a target that is
-    /// none any more, withdraw the update of a cluster that is not left out any more, or start a cluster too late for its window. If it is
-    /// still due, it is planned again.
+    /// open that have closed since, or before an approval has expired or was taken back. It may start what its author has paused, lead to a
+    /// target that is none any more, withdraw the update of a cluster that is not left out any more, or start a cluster too late for its
+    /// window. If it is still due, it is planned again.
     #[must_use]
     pub fn is_asked_for(&self, job: &WriteJob, now: DateTime<Utc>) -> bool {
         let (planned, violations) = match &job.write {
             Write::Create { params, .. } | Write::Update { params, .. } => {
-                if params.until.is_some_and(|until| until <= now) {
+                let is_late = params.until.is_some_and(|until| until <= now);
+                if is_late || self.was_taken_back(params) {
                     return false;
                 }
                 (&params.spec, params.violations.as_ref())
@@ -39,6 +40,18 @@ impl State {
             (Err(present), Some(known)) => Arc::ptr_eq(present, known) && entry.is_in_force(planned),
             (Err(_), None) => false,
         }
+    }
+
+    /// True when an approval is gone that there was when the write was planned.
+    fn was_taken_back(&self, params: &WorkParams) -> bool {
+        if params.approvals.is_empty() {
+            return false;
+        }
+        let present = self.index.approvals.of(&params.owner);
+        params
+            .approvals
+            .iter()
+            .any(|approval| !present.contains(approval))
     }
 
     /// A probe starts nothing, so any plan by the spec in force may ask for it.

@@ -21,7 +21,7 @@ pub struct Fleet {
     /// When clusters may start, if the spec has maintenance windows.
     pub calendars: Vec<Calendar>,
     /// The approvals of the upgrade.
-    pub approvals: Vec<GivenApproval>,
+    pub approvals: Arc<[GivenApproval]>,
     /// Number of clusters that were dropped, are not among `clusters`, and hold slots by what is written of them.
     pub unreleased: usize,
 }

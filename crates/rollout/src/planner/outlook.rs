@@ -129,10 +129,8 @@ pub(crate) fn outlook(
             done(cluster, state)
                 || (cluster.selection != Selection::In && state.record.phase == Phase::Complete)
         });
-    let moving = !complete
-        && fleet
-            .iter()
-            .any(|(cluster, state)| moves(policy, slots, cluster, state));
+    let is_held_up = are_slots_stuck(slots, fleet);
+    let moving = !complete && fleet.iter().any(|one| moves(policy, slots, is_held_up, *one));
     let stalled = match policy.hold {
         _ if complete || moving => None,
         // Somebody is asked, as with a pause.
@@ -150,8 +148,22 @@ pub(crate) fn outlook(
     }
 }
 
-/// True when the cluster continues, or will continue, without a human.
-fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState) -> bool {
+/// True when every slot is held by a cluster that does not go on before a human permits its writes. What waits for a slot waits for
+/// that human, too, unless the time of a step is over first.
+fn are_slots_stuck(slots: &Slots, fleet: &[(&Cluster, &ClusterState)]) -> bool {
+    let stuck = fleet
+        .iter()
+        .filter(|(cluster, state)| state.record.phase.holds_slot() && is_stuck(cluster, &state.record));
+    stuck.count() >= slots.limit
+}
+
+/// True when the cluster continues, or will continue, without a human. `is_held_up`: no slot gets free without one.
+fn moves(
+    policy: &Policy,
+    slots: &Slots,
+    is_held_up: bool,
+    (cluster, state): (&Cluster, &ClusterState),
+) -> bool {
     if is_stuck(cluster, &state.record) {
         return false;
     }
@@ -178,7 +190,11 @@ fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState
         | Phase::Operators
         | Phase::Soaking
         | Phase::PostAction => true,
-        Phase::Pending => state.record.reason == Reason::LeftSelection || !gated(),
+        Phase::Pending => match state.record.reason {
+            Reason::LeftSelection => true,
+            Reason::WaitingForSlot if is_held_up => false,
+            _ => !gated(),
+        },
         Phase::Blocked => {
             state.record.reason == Reason::Conflict
                 && !gated()

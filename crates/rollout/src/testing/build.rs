@@ -391,7 +391,7 @@ impl FleetBuilder {
         Fleet {
             clusters: self.clusters,
             calendars: self.calendars,
-            approvals: self.approvals,
+            approvals: self.approvals.into(),
             unreleased: self.unreleased,
         }
     }

@@ -497,7 +497,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
     Fleet {
         clusters,
         calendars,
-        approvals: upgrade.approvals.clone(),
+        approvals: upgrade.approvals.as_slice().into(),
         unreleased: upgrade
             .dropped
             .values()

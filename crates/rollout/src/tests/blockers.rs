@@ -406,6 +406,34 @@ fn deletions_for_a_takeover_that_stay_forbidden_are_told_as_stalled() {
     }
 }
 
+/// Otherwise the upgrade would seem to move until the time of what holds the slot is over, which may be hours later.
+#[test]
+fn a_cluster_that_waits_for_a_slot_does_not_move_while_the_writes_of_all_that_hold_slots_stay_forbidden() {
+    let updated = |name: &str| {
+        let updated = fleet().cluster(name).work(Step::Platform, work(0).succeeded());
+        updated.record(record(Phase::Partial).stage(Stage::Platform, 0))
+    };
+    let asked = |slots| policy().operators().max_concurrency(slots);
+    for (held, moving) in [
+        (updated("dev1").backoff(20), true),
+        (updated("dev1").forbidden(20), false),
+        (updated("dev1").forbidden(20).busy(Busy::Starting), false),
+    ] {
+        let plan = planned(10, asked(1), held.cluster("dev2"));
+        assert_eq!(stand(&plan, "dev1"), (Phase::Partial, Reason::WriteFailed));
+        assert_eq!(stand(&plan, "dev2"), (Phase::Pending, Reason::WaitingForSlot));
+        assert_eq!(plan.outlook.moving, moving);
+        let stalled = (!moving).then_some(StallReason::ClustersBlocked);
+        assert_eq!(plan.outlook.stalled, stalled);
+    }
+    let plan = planned(10, asked(2), updated("dev1").forbidden(20).cluster("dev2"));
+    assert!(plan.outlook.moving, "a slot is free");
+    let left = updated("dev1").forbidden(20).cluster("dev2").unreleased(1);
+    let plan = planned(10, asked(2), left);
+    assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
+    assert!(plan.outlook.moving, "a slot gets free");
+}
+
 /// A hub that forbids all writes forbids these deletions, too. Each time they are tried again, the upgrade would seem to move.
 #[test]
 fn what_cleans_up_after_a_cluster_that_is_over_moves_nothing() {

@@ -165,6 +165,8 @@ pub(super) struct Upgrade {
     pub removed: BTreeMap<String, (Record, Duration)>,
     /// The clusters of each report.
     pub reports: BTreeMap<String, BTreeSet<String>>,
+    /// The rows of reports that somebody else wrote last: report and cluster.
+    pub theirs: BTreeSet<(String, String)>,
     /// Every cluster that was ever selected.
     pub selected: BTreeSet<String>,
     /// The token of the last retry.
@@ -202,12 +204,6 @@ impl Upgrade {
     /// Clusters that hold slots: those under way, and those that go on because their rows say so.
     pub fn holders(&self) -> BTreeSet<&String> {
         self.flights.keys().chain(self.suspended.keys()).collect()
-    }
-
-    /// Whether only a rejected report still has a row of a cluster. Its former row is found there again.
-    pub fn has_former_row(&self, cluster: &str) -> bool {
-        let mut reports = self.reports.values();
-        !self.records.contains_key(cluster) && reports.any(|rows| rows.contains(cluster))
     }
 
     /// The storage of the hub goes back. If that takes an edit of what is asked for back, whoever has not heard of that may still

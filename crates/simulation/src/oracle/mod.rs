@@ -10,6 +10,7 @@ mod counts;
 mod deadlines;
 mod facts;
 mod fields;
+mod former;
 mod generation;
 mod limits;
 mod memory;

@@ -154,12 +154,6 @@ impl Upgrade {
         undone.is_some_and(|at| sent < at + DEAF && asked(at) == asked(sent.max(at)))
     }
 
-    /// Whether a row of a cluster was removed that was the same, and somebody else had written.
-    fn has_removed_edited(&self, name: &str, row: &Row) -> bool {
-        let removed = self.removed.get(name);
-        removed.is_some_and(|(record, _)| record.is_edited && record.row() == Some(row))
-    }
-
     /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did, the
     /// cluster is there, and no work shows that what is under way by the row is over. `goes_on`: whether a work of this attempt
     /// goes on that holds a slot, by what was known then.
@@ -233,7 +227,7 @@ impl Cluster {
 }
 
 /// The number of a report.
-fn number_of(report: &str) -> usize {
+pub(super) fn number_of(report: &str) -> usize {
     let number = report.rsplit('-').next();
     number.and_then(|number| number.parse().ok()).unwrap_or_default()
 }
@@ -278,6 +272,7 @@ impl Facts {
         let Some(upgrade) = self.upgrades.get_mut(&owner) else {
             return;
         };
+        upgrade.note_writer(change, by_controller);
         let before = upgrade
             .reports
             .insert(object.name().to_owned(), names.clone())
@@ -516,8 +511,9 @@ impl Facts {
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };
-        // A report that came late may have removed the row for a moment. Whoever leads writes it again as it was.
-        let was_edited = upgrade.has_removed_edited(name, row);
+        // A report that came late may have removed the row for a moment. Whoever leads writes it again as it was. Or a rejected report
+        // still has what somebody wrote.
+        let was_edited = upgrade.has_removed_edited(name, row, self.terms.begun_before(sent));
         let is_undone = upgrade.may_be_undone(name, sent);
         let record = upgrade.records.entry(name.to_owned()).or_default();
         let is_renamed = record.row().is_some_and(|was| was.to != row.to);

@@ -104,6 +104,7 @@ fn params() -> WorkParams {
         },
         started: rollout::testing::at(0),
         until: None,
+        approvals: Arc::default(),
     }
 }
 

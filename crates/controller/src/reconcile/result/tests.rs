@@ -59,6 +59,7 @@ fn create(context: &Context) -> Write {
             },
             started: rollout::testing::at(0),
             until: None,
+            approvals: Arc::default(),
         },
         slot_released_at: None,
     }

@@ -65,7 +65,7 @@ fn crowd(number: usize, phase: Phase, reason: Reason, message: &str) -> Fleet {
     Fleet {
         clusters: clusters.collect(),
         calendars: Vec::new(),
-        approvals: Vec::new(),
+        approvals: Arc::default(),
         unreleased: 0,
     }
 }
@@ -385,7 +385,7 @@ fn a_canary_whose_post_action_runs_is_not_complete_yet() {
     let fleet = Fleet {
         clusters: after,
         calendars: Vec::new(),
-        approvals: Vec::new(),
+        approvals: Arc::default(),
         unreleased: 0,
     };
     let next = made(&input(at(101)), &policy, &fleet);

@@ -33,6 +33,7 @@ fn queued(context: &Context) -> WriteJob {
             },
             started: at(0),
             until: None,
+            approvals: Arc::default(),
         };
         WriteJob {
             upgrade: Arc::clone(&entry.uid),
@@ -89,6 +90,33 @@ fn a_queued_start_is_called_back_once_the_windows_have_closed_by_which_it_was_pl
     params.until = Some(at(60));
     assert!(is_asked_for_at(&job, 59));
     assert!(!is_asked_for_at(&job, 60));
+}
+
+#[test]
+fn a_queued_start_is_called_back_once_an_approval_is_deleted_that_there_was_when_it_was_planned() {
+    let context = known();
+    let approval = |name: &str| {
+        let object = serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"upgrade": "u1", "checkpoint": name, "planHash": "h", "approver": "anna"},
+        }));
+        ((Arc::from("ns"), Arc::from(name)), object.unwrap())
+    };
+    let give = |name: &str| {
+        let (key, object) = approval(name);
+        context.with(|state| state.index.approvals.apply(&key, &object));
+    };
+    give("half");
+    let mut job = queued(&context);
+    let Write::Create { params, .. } = &mut job.write else {
+        panic!("no creation")
+    };
+    params.approvals = context.with(|state| state.index.approvals.of(&params.owner).into());
+    assert_eq!(params.approvals.len(), 1);
+    give("most");
+    assert!(is_asked_for(&context, &job), "nothing is taken back");
+    context.with(|state| state.index.approvals.delete(&approval("half").0));
+    assert!(!is_asked_for(&context, &job));
 }
 
 #[test]

@@ -372,23 +372,6 @@ fn a_row_that_stays_complete_names_no_version_that_its_cluster_never_ran() {
 }
 
 #[test]
-fn a_row_that_somebody_else_wrote_is_still_theirs_when_it_is_back_as_it_was() {
-    let is_theirs = |is_edited: bool, phase: &str| {
-        let record = Record {
-            before: vec![row("Complete", "r1")],
-            is_edited,
-            ..Record::default()
-        };
-        let mut upgrade = Upgrade::default();
-        upgrade.removed.insert("c1".to_owned(), (record, NOW));
-        upgrade.has_removed_edited("c1", &row(phase, "r1"))
-    };
-    assert!(is_theirs(true, "Complete"));
-    assert!(!is_theirs(true, "Failed"), "it is another row");
-    assert!(!is_theirs(false, "Complete"), "it was the controller's");
-}
-
-#[test]
 fn what_somebody_wrote_into_a_record_counts_until_its_next_attempt() {
     let is_edited = |by_controller: bool, is_lost: bool, was: &str, next: (&str, &str)| {
         let mut record = Record {
