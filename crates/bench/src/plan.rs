@@ -342,6 +342,7 @@ pub fn policy_with_slots(slots: usize) -> Policy {
         target: "4.12.0".into(),
         allow_downgrade: false,
         requires_preflight: false,
+        awaits_answers: false,
         checkpoints: Vec::new(),
         approvals: KnownApprovals::Current,
         spec_hash: "spec".into(),

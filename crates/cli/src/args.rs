@@ -41,7 +41,7 @@ use self::values::{Switch as _, namespace};
 #[command(arg_required_else_help = true)]
 pub struct Cli {
     /// Flags that all commands have in common.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Options of all commands")]
     pub common: Common,
     /// The command to run.
     #[command(subcommand)]

@@ -19,7 +19,7 @@ use rollout::Reason;
 use serde::Serialize;
 
 pub use self::causes::shortened;
-use self::causes::{Cause, MAX_NAME, of_row, of_verdict};
+use self::causes::{Cause, MAX_NAME, UNKNOWN_FOR_LONG, of_row, of_verdict};
 pub use self::reported::{Consent, names, reported, reported_by_rows};
 pub use self::texts::ShownText;
 use self::texts::Texts;
@@ -126,6 +126,9 @@ pub fn overview(
         let mut causes = causes.unwrap_or_else(|| of_row(row));
         // What has been unknown for too long blocks.
         for cause in &mut causes {
+            if row.reason == UNKNOWN_FOR_LONG && cause.reason == PENDING {
+                UNKNOWN_FOR_LONG.clone_into(&mut cause.reason);
+            }
             cause.blocks |= row.phase == Phase::Blocked && row.reason == cause.reason;
         }
         if causes.is_empty() && answers.is_some() && facts.is_none() {

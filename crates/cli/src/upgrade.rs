@@ -213,13 +213,31 @@ impl Upgrade {
             .is_some_and(|ready| ready.reason == conditions::reason::WAITING_FOR_APPROVAL)
     }
 
-    /// The counts of the status; zero without one.
+    /// The counts of the status; zero without one. Complete are the clusters whose post-action is done, too, while `clustersSummery`
+    /// also counts those whose post-action still runs. An older controller wrote no phases.
     #[must_use]
     pub fn counts(&self) -> ClustersSummary {
-        let status = self.status.as_ref();
-        status
-            .and_then(|status| status.clusters_summery)
-            .unwrap_or_default()
+        let Some(status) = &self.status else {
+            return ClustersSummary::default();
+        };
+        let mut counts = status.clusters_summery.unwrap_or_default();
+        if !status.phases.is_empty() {
+            let complete = status.phases.get(Phase::Complete.as_str());
+            counts.complete = complete.copied().unwrap_or_default();
+        }
+        counts
+    }
+
+    /// The counts of the canaries, of which those are complete whose post-action is done, too. `None` if the status has none.
+    #[must_use]
+    pub fn canaries(&self) -> Option<ClustersSummary> {
+        let status = self.status.as_ref()?;
+        let mut counts = status.canary_clusters_summery?;
+        let told = status.canaries.as_deref().and_then(|text| text.split_once('/'));
+        if let Some(complete) = told.and_then(|(complete, _)| complete.parse().ok()) {
+            counts.complete = complete;
+        }
+        Some(counts)
     }
 
     /// The state in one word. It is `Deleting`, `<unreadable>` or `<unknown>` if the status does not contain it.

@@ -273,6 +273,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
         let installed = self.index.installed(name, self.now);
         let claimed = managed.map(|cluster| &cluster.last_version);
         let version = version(works, managed, installed.or(claimed));
+        let told = entry.preflights.newer_version(name);
         Cluster {
             name: Arc::clone(name),
             selection,
@@ -282,7 +283,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             eligibility: self.eligibility(known),
             calendar: None,
             rival,
-            newest_version: newest(&version, installed, claimed),
+            newest_version: newest(&version, [installed, claimed, told.as_ref()]),
             preflight: entry.preflights.of(name, entry.uid, self.index, self.now),
             has_stale_image: entry.preflights.has_stale_image(name, self.now),
             worker_pools: entry
@@ -439,9 +440,8 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
 }
 
 /// The newest version that a cluster may run.
-fn newest(reported: &Arc<str>, installed: Option<&Arc<str>>, claimed: Option<&Arc<str>>) -> Arc<str> {
-    let others = installed.into_iter().chain(claimed);
-    let newest = others.fold(reported, |newest, other| {
+fn newest(reported: &Arc<str>, others: [Option<&Arc<str>>; 3]) -> Arc<str> {
+    let newest = others.into_iter().flatten().fold(reported, |newest, other| {
         if newest.is_empty() || is_newer(other, newest) {
             other
         } else {

@@ -89,7 +89,9 @@ fn of_spec(requests: &[RetryRequest], carried_out: &[String]) -> Option<PendingR
         words
     };
     let request = requests.get(next)?;
+    // Whoever writes the newest entry first means it, too, for clusters that an older one has retried.
     let later = requests.iter().skip(next + 1);
+    let later = later.filter(|request| !carried_out.contains(&request.id));
     Some(PendingRetry {
         token: Arc::from(request.id.as_str()),
         scope: Some(RetryScope {

@@ -277,7 +277,17 @@ impl Snapshot {
             }
             let answer = preflights.of(name, &upgrade.uid, &self.index, self.now);
             let answer = answers::by_graph(cluster, &spec.policy, answer);
-            cluster.preflight = if questions.preflight.is_some() && answers::is_asked(cluster) {
+            if let Some(refusal) = answers::refusal_of_request(cluster, self.now) {
+                answers.refused.insert(Arc::clone(name), refusal);
+            }
+            let newer = preflights
+                .newer_version(name)
+                .filter(|_| !spec.policy.allow_downgrade);
+            cluster.preflight = if let Some(told) = newer {
+                // In no mode is it asked to go back.
+                cluster.newest_version = told;
+                answer
+            } else if questions.preflight.is_some() && answers::is_asked(cluster) {
                 answers.take(name, answer, self.has_reading_agent(name))
             } else if matches!(answer, Preflight::Blocked { .. }) {
                 answer

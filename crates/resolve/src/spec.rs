@@ -125,6 +125,7 @@ pub fn resolve_spec(
             .preflight
             .as_ref()
             .is_some_and(|preflight| preflight.mode == PreflightMode::Require),
+        awaits_answers: awaits_answers(&spec),
         checkpoints,
         approvals: KnownApprovals::Current,
         spec_hash,
@@ -234,6 +235,15 @@ fn worker_pools_timeout(spec: &ManagedClustersUpgradeSpec) -> Option<TimeDelta> 
 
 fn waits_for_pools(spec: &ManagedClustersUpgradeSpec) -> bool {
     spec.cluster_version.is_some() && spec.upgrade_strategy.worker_pools == WorkerPoolsMode::Wait
+}
+
+/// True when the form of a request follows from the answers of its cluster, although these hold nothing back.
+fn awaits_answers(spec: &ManagedClustersUpgradeSpec) -> bool {
+    let asked = spec.cluster_version.as_ref().zip(spec.preflight.as_ref());
+    asked.is_some_and(|(target, preflight)| {
+        let accepts = !target.accept_risks.is_empty() || preflight.unknown_risks == UnknownRisks::Accept;
+        preflight.mode == PreflightMode::Report && target.image.is_empty() && accepts
+    })
 }
 
 /// What a valid spec asks clusters before they start.

@@ -114,7 +114,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::NewerThanTarget,
-        "The cluster runs a newer version than the requested one. Remove it from the selection, request a newer version, or set spec.clusterVersion.allowDowngrade to downgrade it. The cluster then starts automatically.",
+        "The cluster runs a newer version than the requested one. Remove it from the selection, request a newer version, or set spec.clusterVersion.allowDowngrade to downgrade it; with spec.preflight.mode Require that needs spec.clusterVersion.image, too. The cluster then starts automatically.",
     ),
     (
         Reason::PreflightPending,
@@ -241,11 +241,11 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::ReleaseNotAccepted,
-        "The cluster did not accept the release. Read the message; common causes are a missing signature, an image that cannot be pulled, and a precondition that is not met.",
+        "The cluster did not accept the release. Read the message; common causes are a missing signature, an image that cannot be pulled, and a precondition that is not met. If it names AdminAckRequired, a gate of the release must be acknowledged: kubectl mcu ack.",
     ),
     (
         Reason::NotUpgradeable,
-        "Fix what the message names on the cluster (Upgradeable=False): often an operator must be updated first, or an API removal must be acknowledged on the cluster. The update then continues automatically.",
+        "Fix what the message names on the cluster (Upgradeable=False): often an operator must be updated first, or a gate must be acknowledged (AdminAckRequired: kubectl mcu ack). The update then continues automatically.",
     ),
     (
         Reason::Failing,

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::Timestamp;
 use jiff::civil::DateTime;
+use jiff::{SignedDuration, Timestamp};
 
 use super::zone::Zone;
 
@@ -66,14 +66,26 @@ impl Boundary {
         }
     }
 
-    /// False when both are of the same kind and this one is not before the other. A civil time and an instant cannot be compared
-    /// without a zone.
+    /// False when this one is before the other in no zone.
     #[must_use]
     pub fn may_precede(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Instant(start), Self::Instant(end)) => start < end,
             (Self::Civil(start), Self::Civil(end)) => start < end,
-            _ => true,
+            _ => self.range().0 < other.range().1,
+        }
+    }
+
+    /// No clocks show this time before the first, nor after the second instant: no zone is a day from UTC.
+    fn range(&self) -> (Timestamp, Timestamp) {
+        const DAY: SignedDuration = SignedDuration::from_hours(24);
+        match *self {
+            Self::Instant(at) => (at, at),
+            Self::Civil(time) => {
+                let at = Zone::UTC.first(time);
+                let (first, last) = (at.checked_sub(DAY), at.checked_add(DAY));
+                (first.unwrap_or(Timestamp::MIN), last.unwrap_or(Timestamp::MAX))
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ impl FromStr for CronSchedule {
             .find_next_occurrence(&DateTime::constant(2000, 1, 1, 0, 0, 0, 0), true)
             .is_err()
         {
-            return Err(CronError("no day has such a date".to_owned()));
+            return Err(CronError("no day has such a date.".to_owned()));
         }
         Ok(Self(cron))
     }

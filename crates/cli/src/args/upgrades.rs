@@ -34,11 +34,17 @@ pub struct ClustersArgs {
     /// Name of the upgrade.
     #[arg(value_parser = object_name)]
     pub name: String,
-    /// Show only clusters in this phase. May be repeated.
-    #[arg(long = "phase", value_name = "PHASE", ignore_case = true, value_parser = phases())]
+    /// Show only clusters in this phase. May be repeated, also with commas.
+    #[arg(
+        long = "phase",
+        value_name = "PHASE",
+        ignore_case = true,
+        value_delimiter = ',',
+        value_parser = phases()
+    )]
     pub phases: Vec<Phase>,
-    /// Show only clusters with this reason, as in the column REASON. May be repeated.
-    #[arg(long = "reason", value_name = "REASON")]
+    /// Show only clusters with this reason, as in the column REASON. May be repeated, also with commas.
+    #[arg(long = "reason", value_name = "REASON", value_delimiter = ',')]
     pub reasons: Vec<String>,
     /// Show only clusters whose ManagedCluster has these labels, such as region=eu,tier!=test.
     #[arg(short = 'l', long, value_name = "SELECTOR")]

@@ -111,7 +111,7 @@ pub const OCM: [(&str, &[&str]); 4] = [
 ];
 
 /// What an installation creates: group, plural.
-pub const CREATED: [(&str, &str); 6] = [
+pub const CREATED: [(&str, &str); 7] = [
     ("apiextensions.k8s.io", "customresourcedefinitions"),
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
@@ -121,6 +121,7 @@ pub const CREATED: [(&str, &str); 6] = [
         "validatingadmissionpolicybindings",
     ),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
 ];
 
 /// What is read before an installation.

@@ -96,10 +96,13 @@ fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
     let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
     let message = format!("{ready} of {wanted} replicas of the controller are ready");
     match ready {
+        // No log says that an image cannot be pulled.
         0 => checks.add(
             Level::Failed,
             message,
-            format!("Read the log: kubectl logs -n {namespace} deploy/{CONTROLLER}"),
+            format!(
+                "Look at the pods and their events: kubectl describe pods -n {namespace} -l app.kubernetes.io/name={CONTROLLER}"
+            ),
         ),
         _ if ready < wanted => checks.add(
             Level::Warning,

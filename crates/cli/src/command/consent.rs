@@ -98,7 +98,7 @@ fn unreached(consent: Consent, upgrade: &Upgrade, rows: &[ReportRow]) -> String 
         }
     };
     format!(
-        "Note: {} {} asked for the update before (such as {}), which this edit does not reach: {how}let it be asked anew (kubectl mcu abort {} CLUSTER -n {}, then unskip).\n",
+        "Note: {} {} asked for the update before (such as {}), which this edit does not reach: {how}let it be asked anew (kubectl mcu abort {} CLUSTER -n {} --reason '...', then unskip).\n",
         count(clusters, "cluster"),
         if clusters == 1 { "was" } else { "were" },
         first.cluster,

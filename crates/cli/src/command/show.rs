@@ -12,6 +12,8 @@ use crate::render;
 use crate::render::objects::without_headers;
 use crate::rows::{Rows, unreadable_text};
 use crate::screen::Screen;
+use crate::table::one_line;
+use crate::upgrade::Upgrade;
 
 pub(super) async fn list(common: &Common, screen: Screen) -> Result<Exit, Failure> {
     let hub = Hub::connect(common).await?;
@@ -65,7 +67,7 @@ pub(super) async fn causes(common: &Common, name: &str, screen: Screen) -> Resul
         Err(failure) => return Err(failure),
     };
     if causes.is_empty() && Output::is_for_humans(common.output) {
-        screen.note("No cluster failed or waits for a reason.\n");
+        screen.note(&no_causes(&upgrade));
     } else {
         print(
             common,
@@ -74,6 +76,23 @@ pub(super) async fn causes(common: &Common, name: &str, screen: Screen) -> Resul
         );
     }
     Ok(Exit::Done)
+}
+
+/// What to say if no cluster has a cause: the upgrade as a whole may have one, or its clusters are not known yet.
+fn no_causes(upgrade: &Upgrade) -> String {
+    let stalled = upgrade.condition(conditions::STALLED);
+    if let Some(stalled) = stalled.filter(|stalled| stalled.status == "True") {
+        return format!(
+            "No cluster has a cause, but the upgrade is stalled ({}): {}\n",
+            one_line(&stalled.reason),
+            one_line(&stalled.message)
+        );
+    }
+    if upgrade.is_observed() {
+        "No cluster failed or waits for a reason.\n".to_owned()
+    } else {
+        "The controller has not processed this upgrade yet.\n".to_owned()
+    }
 }
 
 pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Result<Exit, Failure> {

@@ -42,7 +42,8 @@ pub(super) async fn run(common: &Common, args: &WindowsArgs, screen: Screen) -> 
             |cluster| format!("cluster {cluster} is not in upgrade {namespace}/{name}"),
         )));
     }
-    if input.fleet.calendars.is_empty() && Output::is_for_humans(common.output) {
+    let is_free = input.fleet.calendars.is_empty() && groups.iter().all(|group| group.open);
+    if is_free && Output::is_for_humans(common.output) {
         screen.note("Without spec.maintenance.windows and exclusions, clusters may start at any time.\n");
     }
     screen.print(&render::windows::render(&groups, common.output, screen.paint));

@@ -17,6 +17,7 @@ use super::feed::Upgrades;
 use super::fleet::{Changes, Fleet};
 use crate::causes::of_rows;
 use crate::remedy::{self, Names};
+use crate::render::status::starts_are_stopped;
 use crate::render::{state_tone, why};
 use crate::table::one_line;
 use crate::upgrade::Upgrade;
@@ -83,7 +84,9 @@ fn runs(upgrade: &Upgrade) -> bool {
 pub fn upgrade(upgrade: &Upgrade) -> Value {
     let status = upgrade.status.as_ref();
     let state = upgrade.state();
-    let canaries = status.and_then(|status| status.canary_clusters_summery);
+    let canaries = upgrade.canaries();
+    // Otherwise the end is that of the clusters in flight alone, and a page would show it as that of the upgrade.
+    let moving = status.filter(|status| !starts_are_stopped(status));
     json!({
         "namespace": name(&upgrade.namespace),
         "name": name(&upgrade.name),
@@ -100,7 +103,7 @@ pub fn upgrade(upgrade: &Upgrade) -> Value {
         "inFlight": status.and_then(|status| status.in_flight).unwrap_or_default(),
         "slots": status.and_then(|status| status.effective_max_concurrency),
         "canaries": canaries.map(|canaries| json!({"complete": canaries.complete, "total": canaries.total, "failed": canaries.failed})),
-        "estimate": status.and_then(|status| estimate(status.estimate.as_ref()?)),
+        "estimate": moving.and_then(|status| estimate(status.estimate.as_ref()?)),
         "preflight": status.and_then(|status| status.preflight),
         "approvals": status.map(|status| status.approvals.iter().map(approval).collect::<Vec<_>>()),
         "maintenance": status.and_then(|status| status.maintenance.as_ref()).filter(|windows| windows.waiting > 0).map(maintenance),

@@ -18,6 +18,13 @@ pub(super) fn settings(object: &Value) -> Vec<Problem> {
                 .to_owned(),
         );
     }
+    if strategy["workerPools"] == "Wait" && spec["clusterVersion"].is_null() {
+        add(
+            "spec.upgradeStrategy.workerPools",
+            "has no effect without spec.clusterVersion, because no cluster gets a new version; remove it"
+                .to_owned(),
+        );
+    }
     let checkpoints = strategy["approvals"].as_array().into_iter().flatten();
     for (index, _) in checkpoints
         .enumerate()

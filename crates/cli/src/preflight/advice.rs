@@ -4,7 +4,7 @@
 use api::report::Phase;
 use api::validate::is_ack_key;
 
-use super::causes::Cause;
+use super::causes::{Cause, UNKNOWN_FOR_LONG};
 use crate::remedy::{self, Names};
 
 /// What to do about a cause of a cluster.
@@ -26,6 +26,9 @@ pub fn what_to_do(cause: &Cause, names: Names<'_>) -> String {
         }
         "AdminAckRequired" if !name.is_empty() => {
             "This is no key that a release gives to a gate, so no command is shown for it. Examine ConfigMap admin-gates in namespace openshift-config-managed of the cluster: somebody may have added the key.".to_owned()
+        }
+        UNKNOWN_FOR_LONG => {
+            "The message says what the cluster has not told for longer than spec.preflight.timeout. Check the work agent (klusterlet) on the cluster. To start such clusters anyway, set spec.preflight.mode to Report.".to_owned()
         }
         reason => remedy::for_cluster(reason, Phase::Blocked, names),
     }

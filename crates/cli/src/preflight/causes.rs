@@ -11,7 +11,7 @@ use clusterversion::preflight::{PreflightFinding, PreflightReason, Verdict};
 use crate::table::one_line;
 
 /// The reason of a cluster of which too little has been known for longer than `preflight.timeout`.
-const UNKNOWN_FOR_LONG: &str = "PreflightUnknown";
+pub const UNKNOWN_FOR_LONG: &str = "PreflightUnknown";
 /// Names of risks, gates and pools that are kept of one cluster.
 pub const MAX_NAMES: usize = 64;
 /// Longest name that is kept, in bytes. The spec takes no longer one.

@@ -12,9 +12,10 @@ const REFUSED: Run = Run {
     fails: false,
 };
 
-/// How a step ends that a cluster would refuse, or not finish; `None` if it would do neither.
+/// How a step ends that a cluster refuses, would refuse, or would not finish; `None` if it does none of these.
 pub(super) fn refused(answers: &Answers, cluster: &str, step: Step) -> Option<Run> {
-    (step == Step::Platform && answers.refusals.contains_key(cluster)).then_some(REFUSED)
+    let refuses = answers.refusals.contains_key(cluster) || answers.refused.contains_key(cluster);
+    (step == Step::Platform && refuses).then_some(REFUSED)
 }
 
 /// Gives clusters whose update ended by its time limit the cause that they have told.
@@ -23,7 +24,10 @@ pub(super) fn explain(clusters: &mut [ClusterForecast], answers: &Answers) {
         .iter_mut()
         .filter(|cluster| cluster.phase == Phase::Failed)
     {
-        if let Some(refusal) = answers.refusals.get(&cluster.name) {
+        if let Some(refusal) = answers.refused.get(&cluster.name) {
+            cluster.reason = refusal.reason;
+            cluster.message = format!("The cluster itself refuses the update: {}", refusal.message).into();
+        } else if let Some(refusal) = answers.refusals.get(&cluster.name) {
             let what = if takes_it(refusal) {
                 "The cluster would take the update and not finish it"
             } else {
@@ -86,6 +90,16 @@ pub(super) fn notes(answers: &Answers, what: &str) -> Vec<String> {
             "{} {} answered that worker pools are paused. With preflight.mode Report nothing holds such a cluster back: it takes the update, waits for these pools, and fails when its time limit has passed. Unpause the pools before it starts",
             count(paused, "cluster"),
             if paused == 1 { "has" } else { "have" },
+        ));
+    }
+    let refused = answers.refused.len();
+    if refused > 0 {
+        notes.push(format!(
+            "{} {} asked for the update and {} it. Unless the cause is removed, {} when the time limit has passed",
+            count(refused, "cluster"),
+            if refused == 1 { "was" } else { "were" },
+            if refused == 1 { "refuses" } else { "refuse" },
+            if refused == 1 { "it fails" } else { "they fail" },
         ));
     }
     if answers.warned > 0 {

@@ -82,7 +82,7 @@ pub struct UpgradePlan {
     pub times: Vec<UsedTime>,
     /// Clusters of which the plan only assumes that they take the update, because they have not answered yet.
     pub unanswered: usize,
-    /// Clusters that would start and refuse the update, or not finish it.
+    /// Clusters that would start and refuse the update, or not finish it, and those that were asked for it and refuse it.
     pub refusing: usize,
     /// What the reader should know about this plan.
     pub notes: Vec<String>,
@@ -219,7 +219,7 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
         blockers: story::causes((request.namespace, request.name), &played.clusters),
         times: times(&timings),
         unanswered: answers.assumed(),
-        refusing: answers.refusals.len(),
+        refusing: answers.refusals.len() + answers.refused.len(),
         notes,
         not_modelled: &NOT_MODELLED[..SHARED],
     };

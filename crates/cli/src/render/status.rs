@@ -12,6 +12,7 @@ use api::report::Phase;
 use api::time::to_chrono;
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use rollout::Reason;
 
 use crate::age;
 use crate::paint::{Paint, Tone};
@@ -83,12 +84,9 @@ pub fn line(upgrade: &Upgrade) -> String {
         );
         return parts.join("  ");
     };
-    let clusters = status.clusters_summery.unwrap_or_default();
+    let clusters = upgrade.counts();
     parts.push(format!("{}/{} complete", clusters.complete, clusters.total));
-    if let Some(canaries) = status
-        .canary_clusters_summery
-        .filter(|canaries| canaries.total > 0)
-    {
+    if let Some(canaries) = upgrade.canaries().filter(|canaries| canaries.total > 0) {
         parts.push(format!("canaries {}/{}", canaries.complete, canaries.total));
     }
     parts.extend(numbers(status, clusters));
@@ -118,10 +116,7 @@ fn numbers(status: &ManagedClustersUpgradeStatus, clusters: ClustersSummary) -> 
             format!("pending {}", clusters.pending),
         ];
     }
-    let with = |is: fn(Phase) -> bool| -> i64 {
-        let known = Phase::ALL.into_iter().filter(|phase| is(*phase));
-        known.filter_map(|phase| status.phases.get(phase.as_str())).sum()
-    };
+    let with = |is| in_phases(status, is);
     let in_flight = with(Phase::holds_slot);
     let finishing = with(|phase| phase.is_at_work() && !phase.holds_slot());
     let degraded = with(|phase| phase == Phase::PreActionDegraded);
@@ -164,12 +159,9 @@ fn counts(
     now: DateTime<Utc>,
     paint: Paint,
 ) {
-    let clusters = status.clusters_summery.unwrap_or_default();
+    let clusters = upgrade.counts();
     field(text, "Progress", &progress(clusters));
-    if let Some(canaries) = status
-        .canary_clusters_summery
-        .filter(|canaries| canaries.total > 0)
-    {
+    if let Some(canaries) = upgrade.canaries().filter(|canaries| canaries.total > 0) {
         field(text, "Canaries", &canary_counts(canaries, paint));
     }
     field(text, "Slots", &format!("{} in use", slots(status)));
@@ -183,7 +175,7 @@ fn counts(
         field(text, "Approval", &asked);
     }
     if let Some(estimate) = &status.estimate {
-        field(text, "ETA", &eta(estimate));
+        field(text, "ETA", &format!("{}{}", eta(estimate), of_some(status)));
     }
     field(text, "Failed", &alarming(clusters.failed, paint));
     let not_started = NotStarted::of(status);
@@ -242,6 +234,23 @@ fn eta(estimate: &UpgradeEstimate) -> String {
     )
 }
 
+/// What an estimate does not speak of: clusters that do not start because others failed. Empty if there are none.
+pub(super) fn of_some(status: &ManagedClustersUpgradeStatus) -> &'static str {
+    if starts_are_stopped(status) {
+        "; only of clusters in flight, as failures stop the others"
+    } else {
+        ""
+    }
+}
+
+/// True when clusters do not start because others failed.
+#[must_use]
+pub fn starts_are_stopped(status: &ManagedClustersUpgradeStatus) -> bool {
+    let stops = [Reason::MaxFailuresExceeded, Reason::CanaryFailed];
+    let mut causes = status.causes.iter();
+    causes.any(|cause| stops.iter().any(|reason| cause.reason == reason.as_str()))
+}
+
 /// How many clusters wait for their maintenance windows, and when the next one opens.
 fn waiting(windows: &MaintenanceSummary) -> String {
     let clusters = count(usize::try_from(windows.waiting).unwrap_or(0), "cluster");
@@ -282,8 +291,20 @@ fn action_counts(counts: ActionSummary, paint: Paint) -> String {
     )
 }
 
+/// How many slots are in use, of how many. The slot of a cluster that has just ended is kept for a moment, which is no news to a reader.
 pub(super) fn slots(status: &ManagedClustersUpgradeStatus) -> String {
-    format!("{}/{}", status.in_flight.unwrap_or_default(), size(status))
+    let used = if status.phases.is_empty() {
+        status.in_flight.unwrap_or_default()
+    } else {
+        in_phases(status, Phase::holds_slot)
+    };
+    format!("{used}/{}", size(status))
+}
+
+/// How many clusters are in such a phase.
+fn in_phases(status: &ManagedClustersUpgradeStatus, is: fn(Phase) -> bool) -> i64 {
+    let phases = Phase::ALL.into_iter().filter(|phase| is(*phase));
+    phases.filter_map(|phase| status.phases.get(phase.as_str())).sum()
 }
 
 fn size(status: &ManagedClustersUpgradeStatus) -> String {
@@ -394,14 +415,14 @@ impl Notes<'_> {
     }
 }
 
-/// How many clusters would refuse the update, and which command says why. With preflight.mode Report, nothing else tells it.
+/// How many clusters told something against a start, and which command says what. With preflight.mode Report, nothing else tells it.
 pub(super) fn refusals(upgrade: &Upgrade) -> Option<String> {
     let preflight = upgrade.status.as_ref()?.preflight?;
     let blocked = usize::try_from(preflight.blocked)
         .ok()
         .filter(|blocked| *blocked > 0)?;
     Some(format!(
-        "{} would refuse the update: kubectl mcu preflight {} -n {}",
+        "What {} told speaks against a start: kubectl mcu preflight {} -n {}",
         count(blocked, "cluster"),
         upgrade.name,
         upgrade.namespace

@@ -20,7 +20,7 @@ use crate::causes;
 use crate::paint::{Paint, Tone};
 use crate::render::approvals;
 use crate::render::rehearse::seconds;
-use crate::render::status::{answers, progress, slots, target};
+use crate::render::status::{answers, of_some, progress, slots, target};
 use crate::render::{phase_tone, state_tone};
 use crate::table::{Cell, Table, one_line};
 use crate::upgrade::{Upgrade, changed_at};
@@ -66,8 +66,7 @@ fn head(picture: Picture<'_>, now: DateTime<Utc>, paint: Paint) -> String {
         ("State", state),
     ];
     if let Some(status) = &upgrade.status {
-        let clusters = status.clusters_summery.unwrap_or_default();
-        fields.push(("Progress", progress(clusters)));
+        fields.push(("Progress", progress(upgrade.counts())));
         fields.push(("Slots", slot_bar(&slots(status))));
         if let Some(counts) = status.preflight {
             fields.push(("Preflight", answers(counts, paint)));
@@ -79,7 +78,7 @@ fn head(picture: Picture<'_>, now: DateTime<Utc>, paint: Paint) -> String {
             fields.push(("Approval", paint.tone(Tone::Warn, &asked)));
         }
         if let Some(end) = status.estimate.as_ref().and_then(|estimate| eta(estimate, now)) {
-            fields.push(("ETA", end));
+            fields.push(("ETA", end + of_some(status)));
         }
     }
     if let Some(rows) = picture.rows.filter(|rows| !rows.is_empty()) {

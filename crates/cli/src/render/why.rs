@@ -56,11 +56,8 @@ pub fn next_step(upgrade: &Upgrade, row: &ReportRow) -> String {
             one_line(&stalled.message)
         );
     }
-    if has_accepted(row.phase) && is_aborted(upgrade, &row.cluster) {
-        return format!(
-            "The spec aborts the cluster, which had accepted the update before, so the update goes on. If its failure is not to count, run kubectl mcu skip {} {} -n {}. {remedy}",
-            upgrade.name, row.cluster, upgrade.namespace
-        );
+    if let Some(why) = left_out_later(upgrade, row) {
+        return format!("{why} {remedy}");
     }
     // A row has one reason, and that of a paused upgrade says nothing of what clusters have answered.
     let waits = matches!(row.phase, Phase::Pending | Phase::Blocked);
@@ -78,10 +75,36 @@ pub(crate) const fn has_accepted(phase: Phase) -> bool {
     )
 }
 
-fn is_aborted(upgrade: &Upgrade, cluster: &str) -> bool {
-    let aborted = upgrade.object.pointer("/spec/upgradeStrategy/abort");
-    let mut aborted = aborted.and_then(Value::as_array).into_iter().flatten();
-    aborted.any(|entry| entry["cluster"] == *cluster)
+/// Why a cluster that the spec skips or aborts is neither.
+fn left_out_later(upgrade: &Upgrade, row: &ReportRow) -> Option<String> {
+    let is_named = |list: &str| {
+        let named = upgrade.object["spec"]["upgradeStrategy"][list].as_array();
+        let mut named = named.into_iter().flatten();
+        named.any(|entry| {
+            let is_meant = !row.canary || entry["acknowledgeCanary"] == true;
+            entry["cluster"] == *row.cluster && is_meant
+        })
+    };
+    let skip = format!(
+        "If its failure is not to count, run kubectl mcu skip {} {} -n {}.",
+        upgrade.name, row.cluster, upgrade.namespace
+    );
+    if is_named("abort") && has_accepted(row.phase) {
+        Some(format!(
+            "The spec aborts the cluster, which had accepted the update before, so the update goes on. {skip}"
+        ))
+    } else if is_named("abort") && row.phase == Phase::Failed {
+        Some(format!(
+            "The spec aborts the cluster, which had failed before. It stays so if it had accepted the update, and until it confirms that it is asked for none. {skip}"
+        ))
+    } else if is_named("skip") && (row.phase == Phase::Initialized || has_accepted(row.phase)) {
+        Some(
+            "The spec skips the cluster. What has begun there ends first, and its failure does not count."
+                .to_owned(),
+        )
+    } else {
+        None
+    }
 }
 
 /// The stable structure for machines. Every key is always present; unknown values are null or empty.
@@ -141,8 +164,10 @@ fn text(upgrade: &Upgrade, row: &ReportRow, remedy: &str, now: DateTime<Utc>, pa
         ("Cause", or_none(&one_line(&row.reason)).to_owned()),
         ("Message", or_none(&one_line(&row.message)).to_owned()),
     ];
-    if !row.retry.is_empty() {
-        fields.push(("Retried", one_line(&row.retry)));
+    // The controller marks an attempt without a new retry so.
+    let retry = row.retry.trim_end_matches('~');
+    if !retry.is_empty() {
+        fields.push(("Retried", one_line(retry)));
     }
     let fields = fields
         .iter()
@@ -158,6 +183,11 @@ fn history(row: &ReportRow, now: DateTime<Utc>, paint: Paint) -> String {
     if row.steps.is_empty() {
         return format!("{heading}  no step has started\n");
     }
+    let open_until = if row.phase == Phase::Aborted {
+        row.since
+    } else {
+        now
+    };
     let mut table = Table::new(&["STEP", "STARTED", "APPLIED AFTER", "DURATION", "OUTCOME"]);
     for step in &row.steps {
         let applied = step.applied_at.map_or_else(
@@ -176,17 +206,19 @@ fn history(row: &ReportRow, now: DateTime<Utc>, paint: Paint) -> String {
             format!("{:?}", step.name).into(),
             step.started_at.to_rfc3339_opts(SecondsFormat::Secs, true).into(),
             applied.into(),
-            age::human(step.finished_at.unwrap_or(now) - step.started_at).into(),
+            age::human(step.finished_at.unwrap_or(open_until) - step.started_at).into(),
             Cell::toned(tone, outcome),
         ]);
     }
     format!("{heading}\n{}", table.render(paint, 2))
 }
 
-/// The state of a step without an outcome. A degraded pre-action has no outcome because it may still recover.
+/// The state of a step without an outcome. A degraded pre-action has no outcome because it may still recover, and what an aborted
+/// cluster was asked for has ended without one.
 const fn open(phase: Phase) -> &'static str {
     match phase {
         Phase::PreActionDegraded => DEGRADED,
+        Phase::Aborted => "withdrawn",
         _ => "running",
     }
 }

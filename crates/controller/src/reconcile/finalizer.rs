@@ -35,6 +35,7 @@ pub fn policy() -> Policy {
         target: Arc::from(""),
         allow_downgrade: false,
         requires_preflight: false,
+        awaits_answers: false,
         checkpoints: Vec::new(),
         approvals: KnownApprovals::Missing,
         spec_hash: Arc::from(""),

@@ -21,6 +21,8 @@ pub struct Asked {
 struct AskedFor {
     /// The hash of the plan; `None` if the checkpoint has not waited since.
     plan: Option<String>,
+    /// The plan that somebody was asked for last, also if it was approved since.
+    last: Option<String>,
     /// `None` if another leader has asked.
     at: Option<DateTime<Utc>>,
 }
@@ -41,8 +43,10 @@ impl Asked {
             let waited = || {
                 let mut previous = previous.iter();
                 let before = previous.find(|before| before.name == checkpoint.name && before.is_waiting());
+                let plan = before.map(|before| before.plan_hash.clone());
                 AskedFor {
-                    plan: before.map(|before| before.plan_hash.clone()),
+                    last: plan.clone(),
+                    plan,
                     at: None,
                 }
             };
@@ -87,9 +91,13 @@ impl AskedFor {
         }
         self.at = Some(now);
         let before = self.plan.replace(plan_hash.clone());
+        // The same text would not be sent twice in ten minutes.
+        let is_again = before.is_none() && self.last.as_ref() == Some(plan_hash);
+        let again = if is_again { " again" } else { "" };
+        self.last = Some(plan_hash.clone());
         let instead = before.map_or_else(String::new, |before| format!(" and no longer of {before}"));
         NextEvent::Ask(format!(
-            "Checkpoint {name} waits for an approval of plan {plan_hash}{instead}"
+            "Checkpoint {name} waits{again} for an approval of plan {plan_hash}{instead}"
         ))
     }
 }

@@ -53,11 +53,10 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
     let applied = summary.applied > 0
         || (is_true(previous.written, types::APPLIED) || is_true(previous.latest, types::APPLIED));
     let left_out = left_out(summary);
-    let complete_text = match summary.clusters.complete {
-        _ if complete && !left_out.is_empty() => format!(
-            "{} complete{left_out}",
-            count(summary.clusters.complete, "cluster")
-        ),
+    let complete_text = match summary.finished {
+        _ if complete && !left_out.is_empty() => {
+            format!("{} complete{left_out}", count(summary.finished, "cluster"))
+        }
         1 if complete => "1 cluster is complete".to_owned(),
         number if complete => format!("All {number} clusters are complete"),
         number => format!(
@@ -212,7 +211,7 @@ pub fn of_completed_before(
     previous: PreviousStatus<'_>,
 ) -> Vec<Condition> {
     let text = format!(
-        "The upgrade was complete at {} with {}, and its object was restored later. It does not run again, so clusters that have joined since then are not upgraded. To run it again, edit the spec or set the annotation retry-failed to a new value.",
+        "The upgrade was complete at {} with {}, and its object was restored later. It does not run again, so clusters that have joined since then are not upgraded. To run it again, edit the spec or retry it (kubectl mcu retry).",
         to_rfc3339(completed.time),
         count(completed.clusters as usize, "cluster")
     );
@@ -393,7 +392,7 @@ fn reconciling(plan: &Plan) -> ConditionDraft {
             "{} in flight ({}), {} of {} complete, {} pending{}",
             count(summary.in_flight, "cluster"),
             count(summary.max_concurrency, "slot"),
-            summary.clusters.complete,
+            summary.finished,
             summary.clusters.total,
             summary.clusters.pending - summary.skipped - summary.aborted,
             left_out(summary),
@@ -451,15 +450,15 @@ fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
         StallReason::NothingSelected => (reason::NOTHING_SELECTED, nothing_selected_text(plan, input)),
         StallReason::CanaryFailed => (
             reason::CANARY_FAILED,
-            "A canary failed, so no other cluster starts. See status.failedClusters, then fix and retry the canary (annotation retry-failed), or edit the spec.".to_owned(),
+            "A canary failed, so no other cluster starts. See status.failedClusters, then fix and retry the canary (kubectl mcu retry), or edit the spec.".to_owned(),
         ),
         StallReason::MaxFailuresExceeded => (
             reason::MAX_FAILURES_EXCEEDED,
-            format!("{lost}, which is more than maxFailures allows. Fix the cause and retry (annotation retry-failed), or raise maxFailures."),
+            format!("{lost}, which is more than maxFailures allows. Fix the cause and retry (kubectl mcu retry), or raise maxFailures."),
         ),
         StallReason::ClustersFailed => (
             reason::CLUSTERS_FAILED,
-            format!("{lost}. See status.failedClusters, then fix the cause and retry (annotation retry-failed)."),
+            format!("{lost}. See status.failedClusters, then fix the cause and retry (kubectl mcu retry)."),
         ),
         StallReason::ClustersBlocked => (
             reason::CLUSTERS_BLOCKED,

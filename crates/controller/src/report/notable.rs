@@ -3,6 +3,7 @@
 use api::conditions as types;
 use api::mcu::{CheckpointStatus, ManagedClustersUpgradeStatus, UpgradeState};
 use api::message::count;
+use api::names::ANNOTATION_RETRY_FAILED;
 use rollout::{Phase, Record};
 
 use crate::events::EventReason;
@@ -15,7 +16,7 @@ fn new_retry(previous: &ManagedClustersUpgradeStatus, next: &ManagedClustersUpgr
     let mut retries = next.retries.iter();
     let by_spec = retries.find(|id| !previous.retries.contains(id));
     by_annotation
-        .map(|token| format!("annotation retry-failed={token}"))
+        .map(|token| format!("annotation {ANNOTATION_RETRY_FAILED}={token}"))
         .or_else(|| by_spec.map(|id| format!("spec.upgradeStrategy.retry with id {id}")))
 }
 

@@ -115,10 +115,7 @@ fn of_plan(
         approvals: approvals::of_plan(plan, previous.latest, input.now),
         estimate: estimated(input, plan, previous),
         causes,
-        progress: Some(format!(
-            "{}/{}",
-            summary.clusters.complete, summary.clusters.total
-        )),
+        progress: Some(format!("{}/{}", summary.finished, summary.clusters.total)),
         in_flight: Some(count(summary.in_flight)),
         effective_max_concurrency: Some(count(summary.max_concurrency)),
         pre_upgrade_action_summary: Some(action_summary(&summary.pre_action)),

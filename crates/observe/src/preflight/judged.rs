@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use api::message;
-use api::text::visible;
+use api::text::{cut, visible};
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{
     Fact, Missing, PreflightFinding, PreflightReason, Request, Verdict, judge, request,
@@ -201,7 +201,14 @@ fn waited(message: &str, timeout: TimeDelta) -> Arc<str> {
         duration(timeout)
     );
     let room = MAX_IN_ROW - end.len() - "\u{2026} .".len();
-    Arc::from(message::join([&*shortened(message, room), &end]))
+    // Lists of the status cut texts by their length in JSON, where a quotation mark takes two bytes.
+    let kept = cut(message, room);
+    let ellipsis = if kept.len() < message.len() {
+        "\u{2026}"
+    } else {
+        ""
+    };
+    Arc::from(message::join([&*format!("{kept}{ellipsis}"), &end]))
 }
 
 fn is_told<T>(fact: &Fact<T>) -> bool {

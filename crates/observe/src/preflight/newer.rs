@@ -58,6 +58,14 @@ impl Question {
 }
 
 impl Preflights {
+    /// The version that a cluster has told, if it is newer than the target. The hub may not know it.
+    #[must_use]
+    pub fn newer_version(&self, cluster: &str) -> Option<Arc<str>> {
+        let question = self.questions.preflight.as_ref()?;
+        let told = self.verdicts.get(cluster)?.probe.facts.current.as_deref().ok()?;
+        is_newer(told, &question.update.version).then(|| Arc::from(told))
+    }
+
     /// Forgets the answers to another question than this one. Clusters whose channel this one must not set either are judged anew by what
     /// they have told, because they are not asked.
     pub(super) fn forget_answers(&mut self, question: Option<&Question>, now: DateTime<Utc>) {

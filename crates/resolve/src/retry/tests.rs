@@ -71,6 +71,9 @@ fn retries_of_the_spec_are_carried_out_in_their_order_after_that_of_the_annotati
     let texts = |texts: &[Arc<str>]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(texts(&scope.clusters), ["c1", "c2"]);
     assert_eq!(texts(&scope.later), ["c"]);
+    let (token, scope) = next("t", Some("t"), &["b"]).unwrap();
+    assert_eq!(token, "a");
+    assert_eq!(texts(&scope.unwrap().later), ["c"], "the newest may stand first");
     assert_eq!(next("t", Some("t"), &["c", "b", "a"]), None);
 }
 

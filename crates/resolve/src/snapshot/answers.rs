@@ -7,8 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::lacks_target;
-use rollout::{Cluster, Eligibility, Phase, Policy, Preflight, Reason, Selection};
+use rollout::{Cluster, Eligibility, Phase, Policy, Preflight, Reason, Selection, Stage};
+
+/// How long ago a cluster must have been asked for the update before a plan believes that it refuses it: a request that has just been
+/// written may be invalid for a moment.
+const SETTLES_IN: TimeDelta = TimeDelta::minutes(10);
 
 /// What the clusters that have not started have answered, as far as a plan must tell of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub struct Answers {
     pub unknown_agents: usize,
     /// Clusters that start although they would refuse the update, or would not finish it, by name. Only with mode Report.
     pub refusals: BTreeMap<Arc<str>, KnownRefusal>,
+    /// Clusters that were asked for the update and refuse it, by name, in every mode.
+    pub refused: BTreeMap<Arc<str>, KnownRefusal>,
     /// Clusters that would take the update, and have told something that speaks against it. Only with mode Report.
     pub warned: usize,
 }
@@ -90,6 +97,21 @@ fn is_refusal(reason: Reason, message: &str) -> bool {
         Reason::UpdatesNotRetrieved => lacks_target(message),
         _ => false,
     }
+}
+
+/// Why a cluster that was asked for the update has not begun it, if it says that it does not take it.
+pub(super) fn refusal_of_request(cluster: &Cluster, now: DateTime<Utc>) -> Option<KnownRefusal> {
+    let record = cluster.record.as_deref()?;
+    let asked = record.stage(Stage::Platform)?.started;
+    let says_no = matches!(
+        record.reason,
+        Reason::PreflightOnly | Reason::InvalidUpdate | Reason::ReleaseNotAccepted | Reason::NotUpgradeable
+    );
+    let refuses = record.phase == Phase::Initialized && says_no && now >= asked + SETTLES_IN;
+    refuses.then(|| KnownRefusal {
+        reason: record.reason,
+        message: Arc::clone(&record.message),
+    })
 }
 
 /// True when a cluster has not started and is asked before it does.

@@ -113,13 +113,18 @@ impl Checker<'_> {
             .collect();
         // Stable, so by name within canaries and others.
         covered.sort_by_key(|case| !case.cluster.canary);
-        let canaries = covered.iter().filter(|case| case.cluster.canary);
-        let canaries = canaries.filter_map(|case| {
+        let canaries = || covered.iter().filter(|case| case.cluster.canary);
+        let is_complete = |case: &&Case<'_>| {
+            case.state
+                .is_some_and(|state| state.record.phase == Phase::Complete)
+        };
+        let are_complete = canaries().all(is_complete);
+        let canaries = canaries().filter_map(|case| {
             let record = &case.state?.record;
             Some(HashedCanary {
                 name: &case.cluster.name,
                 attempt: &record.attempt,
-                is_complete: matches!(record.phase, Phase::Complete),
+                are_complete,
             })
         });
         PlanHash::new(

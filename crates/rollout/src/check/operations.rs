@@ -424,6 +424,11 @@ impl Checker<'_> {
             Preflight::Ready => true,
             Preflight::Stale if step == Step::PreAction => true,
             Preflight::Stale => !self.policy.requires_preflight && !self.policy.clock_trusted,
+            Preflight::NotAsked
+            | Preflight::Unknown {
+                reason: Reason::PreflightPending,
+                ..
+            } if self.policy.awaits_answers => false,
             _ if self.policy.requires_preflight => false,
             _ => step == Step::PreAction || !cluster.has_stale_image || !self.policy.clock_trusted,
         }

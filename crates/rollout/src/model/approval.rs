@@ -68,8 +68,8 @@ pub struct HashedCanary<'a> {
     pub name: &'a str,
     /// Its present attempt: a retry is another one.
     pub attempt: &'a Attempt,
-    /// It is complete.
-    pub is_complete: bool,
+    /// It and all others are complete.
+    pub are_complete: bool,
 }
 
 impl PlanHash {
@@ -98,9 +98,9 @@ impl PlanHash {
             let HashedCanary {
                 name,
                 attempt,
-                is_complete,
+                are_complete,
             } = canary;
-            format!("{name} {} {} {is_complete}", attempt.revision, attempt.retry)
+            format!("{name} {} {} {are_complete}", attempt.revision, attempt.retry)
         }));
         let whole = hex(&all.finalize()[..16]);
         PlanHash(Arc::from(format!("{spec}-{clusters}-{canaries}-{whole}")))
@@ -177,7 +177,7 @@ mod tests {
         let canary = HashedCanary {
             name: "a",
             attempt: &attempt,
-            is_complete: canary.1,
+            are_complete: canary.1,
         };
         PlanHash::new(spec, clusters.iter().copied(), std::iter::once(canary))
     }

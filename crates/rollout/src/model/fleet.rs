@@ -269,6 +269,21 @@ pub enum Preflight {
     },
 }
 
+impl Preflight {
+    /// True when the cluster is still to answer.
+    #[must_use]
+    pub const fn is_pending(&self) -> bool {
+        matches!(
+            self,
+            Self::NotAsked
+                | Self::Unknown {
+                    reason: Reason::PreflightPending,
+                    ..
+                }
+        )
+    }
+}
+
 /// The worker pools of a cluster whose version is updated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WorkerPools {

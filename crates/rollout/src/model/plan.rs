@@ -299,6 +299,8 @@ pub struct Summary {
     pub aborted: usize,
     /// Clusters that are blocked, whose post-action is blocked, or whose writes the hub keeps forbidding.
     pub blocked: usize,
+    /// Clusters that are complete, their post-action included.
+    pub finished: usize,
     /// Canaries that are complete, their post-action included, as the others wait for it.
     pub finished_canaries: usize,
     /// Clusters that wait for their maintenance windows.

@@ -62,6 +62,9 @@ pub struct Policy {
     pub allow_downgrade: bool,
     /// `spec.preflight.mode: Require`: only clusters that would take the update are started.
     pub requires_preflight: bool,
+    /// With `spec.preflight.mode: Report`: the form of the request follows from the risks that a cluster tells, so it starts only when
+    /// it has answered, or was waited for until the timeout.
+    pub awaits_answers: bool,
     /// The points of the rollout at which starts wait for an approval, in the order of the spec.
     pub checkpoints: Vec<Checkpoint>,
     /// How far the approvals are known. Without present ones nothing starts behind a checkpoint.
@@ -77,10 +80,11 @@ impl Policy {
         self.steps[step.index()].is_some()
     }
 
-    /// True when a cluster begins this step only if it would take the update.
+    /// True when a cluster begins the step only if it would take the update. `is_pending`: it is still to answer.
     #[must_use]
-    pub fn requires_preflight(&self, step: Step) -> bool {
-        self.requires_preflight && self.wants(Step::Platform) && step <= Step::Platform
+    pub fn requires_preflight(&self, step: Step, is_pending: bool) -> bool {
+        let is_required = self.requires_preflight || (self.awaits_answers && is_pending);
+        is_required && self.wants(Step::Platform) && step <= Step::Platform
     }
 
     /// The soak, if there is one.

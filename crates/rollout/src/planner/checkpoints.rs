@@ -199,8 +199,8 @@ fn waits(policy: &Policy, checkpoint: &Checkpoint, is_approved: bool) -> Arc<str
 }
 
 /// The hash of the plan: over the spec, the clusters that are selected and not skipped in the order in which they start, and the
-/// attempts of the canaries. A cluster that leaves the selection for a moment, or after it has started, as one does that restarts in
-/// the middle of its update, makes no other plan.
+/// attempts of the canaries, and whether all of them are complete. A cluster that leaves the selection for a moment, or after it has
+/// started, as one does that restarts in the middle of its update, makes no other plan.
 pub(crate) fn plan_hash(now: DateTime<Utc>, policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> PlanHash {
     let is_covered = |cluster: &Cluster, evaluation: &Evaluation| {
         let stays = match cluster.selection {
@@ -215,10 +215,12 @@ pub(crate) fn plan_hash(now: DateTime<Utc>, policy: &Policy, fleet: &[(&Cluster,
             .filter(move |(cluster, evaluation)| is_covered(cluster, evaluation) && cluster.canary == canary)
     };
     let in_order = covered(true).chain(covered(false));
+    // One canary after the other becomes complete, and nobody is to be asked again for each.
+    let are_complete = covered(true).all(|(_, evaluation)| evaluation.record.phase == Phase::Complete);
     let canaries = covered(true).map(|(cluster, evaluation)| HashedCanary {
         name: &cluster.name,
         attempt: &evaluation.record.attempt,
-        is_complete: evaluation.record.phase == Phase::Complete,
+        are_complete,
     });
     PlanHash::new(
         &policy.spec_hash,

@@ -49,6 +49,7 @@ pub(crate) fn summarize(
     for (cluster, state) in fleet {
         let record = &state.record;
         summary.clusters.add(record.phase);
+        summary.finished += usize::from(record.phase == Phase::Complete);
         if cluster.canary {
             summary.canaries.add(record.phase);
             summary.finished_canaries += usize::from(record.phase == Phase::Complete);

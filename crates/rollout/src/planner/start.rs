@@ -408,8 +408,9 @@ impl ClusterEvaluator<'_> {
         if !leads_to_update || self.cluster.is_asked_for(self.policy) {
             return true;
         }
-        let is_required = self.policy.requires_preflight(step);
-        match &self.cluster.preflight {
+        let answer = &self.cluster.preflight;
+        let is_required = self.policy.requires_preflight(step, answer.is_pending());
+        match answer {
             Preflight::Ready => return true,
             // Before the pre-action it need not be known by which image the update will be requested.
             Preflight::Stale if step == Step::PreAction => return true,
@@ -460,11 +461,8 @@ impl ClusterEvaluator<'_> {
 
     /// False when a work of the same name must be removed first; the reason is set then.
     fn way_is_free(&mut self, step: Step) -> bool {
-        let yielding = self
-            .cluster
-            .rival
-            .as_ref()
-            .is_some_and(|rival| rival.hold == RivalHold::Yielding);
+        let rival = self.cluster.rival.as_ref();
+        let yielding = rival.is_some_and(|rival| rival.hold == RivalHold::Yielding);
         match self.cluster.step_work(step) {
             StepWork::Foreign { retry_at } | StepWork::Refused { retry_at, .. } if self.now < *retry_at => {
                 self.wake_at(*retry_at);

@@ -48,6 +48,7 @@ pub fn policy() -> PolicyBuilder {
         target: Arc::from("4.12.0"),
         allow_downgrade: false,
         requires_preflight: false,
+        awaits_answers: false,
         checkpoints: Vec::new(),
         approvals: KnownApprovals::Current,
         spec_hash: Arc::from("spec"),

@@ -58,6 +58,20 @@ fn nothing_is_held_back_where_it_is_not_required() {
 }
 
 #[test]
+fn a_cluster_that_has_not_told_its_risks_waits_where_some_are_accepted_and_any_answer_starts_it() {
+    for (answer, starts) in [
+        (Preflight::NotAsked, false),
+        (pending(), false),
+        (not_offered(), true),
+        (Preflight::Ready, true),
+    ] {
+        let fleet = fleet().cluster("dev1").preflight(answer);
+        let plan = planned(0, policy().awaits_answers(), fleet);
+        assert_eq!(!writes(&plan).is_empty(), starts);
+    }
+}
+
+#[test]
 fn the_pre_action_waits_for_the_answer_as_well() {
     let plan = planned(
         0,

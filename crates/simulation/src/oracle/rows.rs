@@ -504,10 +504,8 @@ impl Facts {
         let told = self
             .record(owner, name)
             .map_or(Duration::ZERO, |record| record.sent());
-        let was_newer = self
-            .clusters
-            .get(name)
-            .is_some_and(|cluster| version(&row.to).is_some_and(|to| cluster.was_newer(to, told, sent)));
+        let (cluster, to) = (self.clusters.get(name), version(&row.to));
+        let was_newer = cluster.is_some_and(|cluster| to.is_some_and(|to| cluster.was_newer(to, told, sent)));
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };

@@ -158,7 +158,7 @@ fn the_numbers_of_a_line_add_up_to_the_total() {
         "Upgrading  2/12 complete  in flight 3/3  failed 0  pending 7"
     );
     let upgrade = with_status(&serde_json::json!({
-        "clustersSummery": {"total": 12, "initialized": 6, "partialUpgrade": 1, "complete": 2, "failed": 1, "pending": 5},
+        "clustersSummery": {"total": 12, "initialized": 6, "partialUpgrade": 1, "complete": 3, "failed": 1, "pending": 5},
         "canaryClustersSummery": null, "inFlight": 2, "effectiveMaxConcurrency": 3,
         "phases": {"Complete": 2, "Workers": 1, "Partial": 1, "Soaking": 1, "PostAction": 1, "Failed": 1,
             "PreActionDegraded": 1, "Pending": 3, "Newer": 1},
@@ -199,7 +199,9 @@ fn clusters_that_would_refuse_the_update_are_told_with_the_command_that_says_why
     assert!(!blocked(0).contains("preflight"));
     let text = blocked(2);
     assert!(
-        text.contains("  2 clusters would refuse the update: kubectl mcu preflight spring -n upgrades\n"),
+        text.contains(
+            "  What 2 clusters told speaks against a start: kubectl mcu preflight spring -n upgrades\n"
+        ),
         "{text}"
     );
 }

@@ -129,7 +129,7 @@ fn every_stall_names_its_reason_and_remedy() {
                 .record(timeout())
                 .cluster("b")
                 .build(),
-            "retry-failed",
+            "kubectl mcu retry",
         ),
         (
             reason::CANARY_FAILED,
@@ -140,7 +140,7 @@ fn every_stall_names_its_reason_and_remedy() {
                 .record(record(Phase::PreActionDegraded).reason(Reason::PreActionFailed))
                 .cluster("b")
                 .build(),
-            "retry-failed",
+            "kubectl mcu retry",
         ),
         (
             reason::MAX_FAILURES_EXCEEDED,

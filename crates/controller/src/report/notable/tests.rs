@@ -114,10 +114,16 @@ fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
     for (retried, text) in [
         (
             0,
-            "No selected cluster has failed, so the retry changes nothing (annotation retry-failed=t)",
+            "No selected cluster has failed, so the retry changes nothing (annotation cluster.open-cluster-management.io/retry-failed=t)",
         ),
-        (1, "1 failed cluster will be retried (annotation retry-failed=t)"),
-        (2, "2 failed clusters will be retried (annotation retry-failed=t)"),
+        (
+            1,
+            "1 failed cluster will be retried (annotation cluster.open-cluster-management.io/retry-failed=t)",
+        ),
+        (
+            2,
+            "2 failed clusters will be retried (annotation cluster.open-cluster-management.io/retry-failed=t)",
+        ),
     ] {
         assert_eq!(
             of_status(&before, &after, retried),

@@ -375,6 +375,7 @@ fn a_canary_whose_post_action_runs_is_not_complete_yet() {
         (before.state, before.canaries.as_deref()),
         (Some(UpgradeState::Canary), Some("0/1"))
     );
+    assert_eq!(before.progress.as_deref(), Some("0/2"));
     assert_eq!(
         before.canary_clusters_summery.map(|canaries| canaries.complete),
         Some(1)

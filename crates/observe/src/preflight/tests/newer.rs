@@ -137,3 +137,12 @@ fn what_a_cluster_has_told_goes_with_it() {
     world.fleet.clusters.push(cluster);
     assert_eq!(world.due(30), ["create c1"]);
 }
+
+#[test]
+fn a_version_that_a_cluster_has_told_counts_if_it_is_newer_than_the_target() {
+    let mut world = world(&["c1", "c2"]);
+    world.answers("c1", running("4.21.3"), 0);
+    world.answers("c2", running("4.20.3"), 0);
+    assert_eq!(world.preflights.newer_version("c1").as_deref(), Some("4.21.3"));
+    assert_eq!(world.preflights.newer_version("c2"), None);
+}

@@ -13,6 +13,12 @@ impl PolicyBuilder {
         self
     }
 
+    /// A cluster starts only when it has answered, whatever it says.
+    pub fn awaits_answers(mut self) -> Self {
+        self.0.awaits_answers = true;
+        self
+    }
+
     /// The platform step includes the worker pools, for at most this many seconds.
     pub fn worker_pools(mut self, seconds: i64) -> Self {
         self.0.worker_pools_timeout = Some(TimeDelta::seconds(seconds));
