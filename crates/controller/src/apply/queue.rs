@@ -54,7 +54,7 @@ struct Queues {
 /// What a writer finds in the queue.
 enum NextJob {
     /// This one.
-    Ready(WriteJob),
+    Ready(Box<WriteJob>),
     /// There is no job before this time, as far as is known.
     Wait(Option<Instant>),
 }
@@ -153,7 +153,7 @@ impl WriteQueue {
         loop {
             let (urgent, cleanup) = (self.urgent.notified(), self.cleanup.notified());
             let later = match self.try_pop(may_clean_up, clock::now()) {
-                NextJob::Ready(job) => return job,
+                NextJob::Ready(job) => return *job,
                 NextJob::Wait(later) => later,
             };
             tokio::select! {
@@ -250,20 +250,20 @@ impl WriteQueue {
         let [halt, record, start, clean_up] = queue;
         if let Some(job) = halt.pop_front() {
             gate.begin();
-            return NextJob::Ready(job);
+            return NextJob::Ready(Box::new(job));
         }
         // If the hub can handle only little, records and starts take turns, so that neither waits forever.
         let turn_of_starts = gate.is_narrowed() && *recorded && !start.is_empty();
         if !turn_of_starts && let Some(job) = record.pop_front() {
             *recorded = true;
             gate.begin();
-            return NextJob::Ready(job);
+            return NextJob::Ready(Box::new(job));
         }
         if let Some(job) = start.pop_front() {
             *recorded = false;
             throttle.start(now);
             gate.begin();
-            return NextJob::Ready(job);
+            return NextJob::Ready(Box::new(job));
         }
         if !may_clean_up || clean_up.is_empty() {
             return NextJob::Wait(None);
@@ -275,7 +275,7 @@ impl WriteQueue {
         let job = clean_up.pop_front();
         throttle.record_deletion(now, clean_up.len());
         gate.begin();
-        job.map_or(NextJob::Wait(None), NextJob::Ready)
+        job.map_or(NextJob::Wait(None), |job| NextJob::Ready(Box::new(job)))
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {

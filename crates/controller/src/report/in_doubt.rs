@@ -8,7 +8,7 @@ use api::stored::StoredRows;
 use observe::record::to_record;
 use rollout::Record;
 
-use super::row::to_row;
+use super::row::{Row, to_row};
 use super::rows::{Rows, by_cluster};
 use super::shard::ShardWrite;
 
@@ -49,6 +49,16 @@ impl Rows {
                 row.slot_in_doubt = left.any(|(_, record)| record.phase.holds_slot());
             }
         }
+    }
+
+    /// True when the hub may hold the row of a cluster in the shard of that row.
+    pub(super) fn may_be_held(&self, cluster: &str, row: &Row) -> bool {
+        let shard = &self.shards[row.shard];
+        let mut in_doubt = shard.in_doubt.iter();
+        row.stored.is_some()
+            || shard.disowned
+            || shard.in_doubt.len() >= MAX_IN_DOUBT
+            || in_doubt.any(|(name, _)| **name == *cluster)
     }
 
     /// Finds in the hub's copy of a shard the records that were sent without a response. Those that are there were

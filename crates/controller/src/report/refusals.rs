@@ -133,18 +133,22 @@ impl Rows {
             .filter(|(_, row)| row.shard == shard && !row.record.unreadable)
             .map(|(cluster, _)| Arc::clone(cluster))
             .collect();
+        let moves = self.shards[shard].moves.saturating_add(1);
         for cluster in moving {
             let room = self.room_from(shard + 1);
             let Some(mut row) = self.by_cluster.remove(&cluster) else {
                 continue;
             };
-            self.abandon(&cluster, &row);
+            // Otherwise this shard is not needed for the cluster.
+            if self.may_be_held(&cluster, &row) {
+                self.abandon(&cluster, &row);
+            }
             row.shard = room;
             row.stored = None;
             self.by_cluster.insert(cluster, row);
             self.shards[shard].members -= 1;
             self.shards[room].members += 1;
-            self.shards[room].mark(now, false);
+            self.shards[room].take_over(moves, now);
         }
     }
 

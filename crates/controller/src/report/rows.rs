@@ -214,6 +214,7 @@ impl Rows {
     /// back to an earlier record when the shard is written again counts as that record already, if it holds a slot.
     fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
         self.is_disowned = true;
+        self.shards[shard].disowned = true;
         self.shards[shard].changed.get_or_insert(now);
         let held = held.map(by_cluster);
         let readable = |row: &Row| row.shard == shard && !row.record.unreadable;
@@ -402,7 +403,7 @@ impl Rows {
             entry.urgent = false;
             if entry.members == 0 && !entry.may_exist() {
                 // What the hub rejected of it does not matter any more.
-                entry.recover();
+                entry.recover(true);
                 continue;
             }
             entry.writing = true;
@@ -455,7 +456,7 @@ impl Rows {
         let Some(entry) = self.written_shard(&due) else {
             return;
         };
-        entry.recover();
+        entry.recover(due.replaces.is_some());
         if due.more {
             entry.max_rows = entry.max_rows.map(|rows| rows * 2);
             entry.mark(now, true);

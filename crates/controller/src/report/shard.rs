@@ -45,6 +45,10 @@ pub(super) struct ReportShard {
     pub(super) closed: bool,
     /// Its clusters have moved to other shards since it was last written, because the hub rejects it.
     pub(super) is_left: bool,
+    /// How many shards its clusters have left one after the other, since the hub last accepted a change of one.
+    pub(super) moves: u32,
+    /// The hub's copy may have rows that were not sent, because somebody else wrote it, or an earlier term did.
+    pub(super) disowned: bool,
     /// The rows of the report are not a list.
     pub(super) illegible: bool,
     /// The hub's copy as last known; no UID while there is none.
@@ -112,11 +116,21 @@ impl ReportShard {
 impl ReportShard {
     /// Handles a failed write: the wait before the next one grows each time.
     pub(super) fn fail(&mut self, now: Instant) {
-        let wait = BACKOFF.0 * (1 << self.failures.min(5));
+        let wait = backoff(self.failures);
         self.failures = self.failures.saturating_add(1);
         self.changed = Some(now);
         self.urgent = false;
-        self.not_before = Some(now + wait.min(BACKOFF.1));
+        self.not_before = Some(now + wait);
+    }
+
+    /// Handles that a cluster moves here from a shard that the hub rejects, which is its last of so many `moves`. The hub may accept
+    /// reports that are created and reject their changes, so each move but the first waits longer than the one before.
+    pub(super) fn take_over(&mut self, moves: u32, now: Instant) {
+        self.mark(now, false);
+        self.moves = self.moves.max(moves);
+        if moves > 1 {
+            self.not_before = self.not_before.max(Some(now + backoff(moves - 1)));
+        }
     }
 
     /// Handles that a write was rejected because the hub holds another copy. The shard is written again at
@@ -131,10 +145,14 @@ impl ReportShard {
         }
     }
 
-    /// Handles a successful write.
-    pub(super) fn recover(&mut self) {
+    /// Handles a successful write. `is_change`: the report was there before.
+    pub(super) fn recover(&mut self, is_change: bool) {
+        if is_change {
+            self.moves = 0;
+        }
         self.failures = 0;
         self.conflicted = false;
+        self.disowned = false;
         self.not_before = None;
         self.refused = None;
         self.is_left = false;
@@ -151,6 +169,12 @@ impl ReportShard {
         self.urgent = true;
         self.not_before = Some(now + SEARCH);
     }
+}
+
+/// The wait after so many failures before the last one.
+fn backoff(failures: u32) -> Duration {
+    let wait = BACKOFF.0 * (1 << failures.min(5));
+    wait.min(BACKOFF.1)
 }
 
 /// A shard that is due, ready to be written.

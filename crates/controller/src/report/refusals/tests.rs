@@ -494,3 +494,100 @@ fn a_rejected_report_stays_until_the_rows_that_moved_from_it_are_written_elsewhe
         assert_eq!(rows.refusal(), None);
     }
 }
+
+/// A hub that rejects changes of reports, and creations that have a row of one cluster.
+struct Unchangeable {
+    bad: &'static str,
+    there: BTreeSet<usize>,
+    most: usize,
+    created: Vec<Instant>,
+    deleted: usize,
+}
+
+impl Unchangeable {
+    fn new(bad: &'static str) -> Unchangeable {
+        Unchangeable {
+            bad,
+            there: BTreeSet::new(),
+            most: 0,
+            created: Vec::new(),
+            deleted: 0,
+        }
+    }
+
+    /// Writes what is due. After each creation the record of a cluster changes. Returns the time afterwards.
+    fn serve(&mut self, rows: &mut Rows, start: Instant, time: Duration) -> Instant {
+        let mut now = start;
+        let mut steps = 0;
+        while let Some(at) = rows.due_at().filter(|at| *at < start + time) {
+            now = now.max(at);
+            steps += 1;
+            assert!(steps < 1000);
+            for due in rows.due(now) {
+                let version = self.created.len() + self.deleted + 1;
+                if due.rows.is_empty() {
+                    self.there.remove(&due.shard);
+                    self.deleted += 1;
+                    rows.wrote(due, None, now);
+                } else if due.replaces.is_some() || due.clusters.iter().any(|cluster| &**cluster == self.bad)
+                {
+                    rows.refused(&due, &[], true, "the request is forbidden", now);
+                } else {
+                    self.there.insert(due.shard);
+                    self.created.push(now);
+                    rows.wrote(due, Some(stored(version as u64)), now);
+                    let is_even = self.created.len().is_multiple_of(2);
+                    let phase = if is_even { Phase::Partial } else { Phase::Complete };
+                    commit(rows, &names(1), phase, now);
+                }
+            }
+            self.most = self.most.max(self.there.len());
+        }
+        now
+    }
+
+    /// How long after each creation the next one came.
+    fn waits(&self) -> Vec<Duration> {
+        self.created.windows(2).map(|two| two[1] - two[0]).collect()
+    }
+}
+
+#[test]
+fn reports_that_the_hub_rejects_one_after_the_other_are_left_after_growing_waits() {
+    let start = Instant::now();
+    let mut rows = rows();
+    commit(&mut rows, &names(3), Phase::Partial, start);
+    let mut hub = Unchangeable::new("");
+    let now = hub.serve(&mut rows, start, Duration::from_mins(10));
+    let waits = hub.waits();
+    assert!(waits[0] < Duration::from_secs(5), "{waits:?}");
+    assert!(waits.is_sorted(), "{waits:?}");
+    assert!(waits.last().unwrap() > &Duration::from_mins(1), "{waits:?}");
+    assert!(waits.len() < 20, "{waits:?}");
+    assert!(hub.most <= 2, "{} reports", hub.most);
+    // A change that the hub accepts ends that.
+    let mut mended = Hub::new(&[], "", false);
+    let now = mended.settle(&mut rows, now);
+    commit(&mut rows, &names(1), Phase::PostAction, now);
+    let now = mended.settle(&mut rows, now);
+    commit(&mut rows, &names(1), Phase::Failed, now);
+    let mut hub = Unchangeable::new("");
+    hub.serve(&mut rows, now, Duration::from_mins(1));
+    let first = hub.created[0] - now;
+    assert!(first < Duration::from_secs(5), "{first:?}");
+}
+
+#[test]
+fn of_reports_that_the_hub_rejects_only_those_stay_that_have_the_only_row_of_a_cluster() {
+    let start = Instant::now();
+    let mut rows = rows();
+    commit(&mut rows, &names(3), Phase::Partial, start);
+    let mut hub = Unchangeable::new("");
+    let now = hub.serve(&mut rows, start, Duration::from_secs(3));
+    assert_eq!(hub.there, BTreeSet::from([0]));
+    hub.bad = "c002";
+    hub.serve(&mut rows, now, Duration::from_mins(10));
+    assert!(hub.created.len() > 5, "{:?}", hub.waits());
+    assert!(hub.there.contains(&0), "only that one has a row of c002");
+    assert!(hub.most <= 3, "{} reports", hub.most);
+}
