@@ -33,7 +33,7 @@ use crate::watch;
 /// How often the loop checks whether the view is complete.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Longest time of one write.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of jobs per writer at which the writers count as overloaded.
 const MAX_JOBS_PER_WRITER: usize = 4;
 /// One of this many writers also deletes the works of finished clusters.

@@ -103,8 +103,8 @@ pub struct Unsettled {
     /// The attempt of the last creation without a response. It may create the work, even if a later write succeeded and the work was
     /// deleted since.
     pub created: Option<Attempt>,
-    /// When the last try that may have taken effect was given up. `None`: all tries were postponed by the
-    /// hub.
+    /// When the last try that may have taken effect was given up, or 30 s after that if the term ended before its time limit: it may
+    /// still have been on its way. `None`: all tries were postponed by the hub.
     pub given_up: Option<DateTime<Utc>>,
 }
 

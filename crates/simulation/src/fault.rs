@@ -136,7 +136,7 @@ faults! {
     Withdraw = "withdraw";
     /// The storage of the hub goes back by up to half a minute while everything runs: revisions, too.
     Rewind = "rewind";
-    /// The request is carried out 56 to 85 s after it was sent.
+    /// The request is carried out 56 to 118 s after it was sent.
     VeryLate = "very-late";
     /// 400.
     BadRequest = "400";

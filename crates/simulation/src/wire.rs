@@ -481,8 +481,9 @@ impl Wire {
         } else if self.strikes(Fault::Late, letter) {
             (5, 55)
         } else if self.strikes(Fault::VeryLate, letter) {
-            // The controller takes what was not answered for undone 90 s after it gave up.
-            (56, 118)
+            // The controller takes what was not answered for undone 120 s after it was sent at the earliest. What
+            // was answered with 504 had arrived by then, and counts as undone 90 s after that answer.
+            (56, if is_timed_out { 90 } else { 118 })
         } else if is_timed_out {
             (0, 20)
         } else if self.role == Role::Agents && letter.is_answer() && self.strikes(Fault::LateAnswer, letter) {

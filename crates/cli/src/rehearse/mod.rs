@@ -28,7 +28,7 @@ pub const NOT_MODELLED: [&str; 7] = [
     "Availability, selection and other upgrades stay as they are now. A cluster that another upgrade holds does not start.",
     "What a cluster itself refuses is known only if it has answered to spec.preflight: an update that it does not offer, a risk, an acknowledgment that it asks for.",
     "Agents report at once, writes take no time, and the hub accepts all of them.",
-    "A cluster that fails stays failed: nobody retries it.",
+    "A cluster that fails stays failed: nobody retries it. Whoever is asked for an approval gives it at once.",
     "The controller runs with the defaults of --require-set-bindings, --allow-hub and --operators-grace, and serves this namespace.",
     "What only the running controller knows is missing: waits after failed writes, and since when a cluster is no longer selected.",
     "Usual times of an update end with its operators: worker pools, for which workerPools: Wait waits, come on top.",

@@ -13,6 +13,10 @@ pub(crate) const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeD
 /// Shortest and longest wait before a blocked step is tried again (`docs/design/rules.md#foreign-works`).
 pub(crate) const BLOCKER_RETRY: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::seconds(300));
 
+/// How long a write may be on its way to the hub after it was sent, even if nobody waits for its response any more: as long as a
+/// writer waits for one, and as sent data may remain unacknowledged (`WRITE_TIMEOUT` and `ACKNOWLEDGED`).
+pub(crate) const ON_THE_WAY: TimeDelta = TimeDelta::seconds(30);
+
 /// The wait after another failure.
 pub(crate) fn after_failure(before: Option<&Backoff>, now: DateTime<Utc>, error: &WriteError) -> Backoff {
     let failures = before.map_or(0, |backoff| backoff.failures);
@@ -87,6 +91,15 @@ pub(crate) fn certainty(outcome: &WriteResult) -> Certainty {
     }
 }
 
+/// When a write without a response counts as given up. The end of a term does not call back what was sent shortly before it.
+pub(crate) fn given_up_at(outcome: &WriteResult, now: DateTime<Utc>) -> DateTime<Utc> {
+    if matches!(outcome, WriteResult::GivenUp) {
+        now + ON_THE_WAY
+    } else {
+        now
+    }
+}
+
 /// A wait that doubles each time, up to its maximum.
 pub(crate) fn doubled((first, most): (TimeDelta, TimeDelta), times: u32) -> TimeDelta {
     first.checked_mul(1 << times.min(10)).unwrap_or(most).min(most)
@@ -103,5 +116,10 @@ mod tests {
             .collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert_eq!(doubled(BLOCKER_RETRY, 40), TimeDelta::seconds(300));
+    }
+
+    #[test]
+    fn a_write_is_on_its_way_for_as_long_as_a_writer_waits() {
+        assert_eq!(ON_THE_WAY.to_std().unwrap(), crate::controller::WRITE_TIMEOUT);
     }
 }

@@ -29,7 +29,8 @@ use crate::report::rows::Rows;
 use crate::report::tally::Tally;
 use crate::report::writer::StatusState;
 use crate::state::backoff::{
-    BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, held_off, note_forbidden,
+    BACKOFF, BLOCKER_RETRY, Certainty, ON_THE_WAY, after_failure, certainty, clamp, doubled, given_up_at,
+    held_off, note_forbidden,
 };
 use crate::state::operation_limit::OperationLimit;
 
@@ -370,7 +371,7 @@ impl UpgradeEntry {
             blocker.retry_at = blocker.retry_at.min(now + BLOCKER_RETRY.1);
         }
         for unsettled in self.unsettled.values_mut().flatten() {
-            unsettled.given_up = unsettled.given_up.map(|at| at.min(now));
+            unsettled.given_up = unsettled.given_up.map(|at| at.min(now + ON_THE_WAY));
         }
         for since in self.left.values_mut() {
             *since = (*since).min(now);
@@ -417,7 +418,7 @@ impl UpgradeEntry {
             }
             Certainty::Refused => return self.rule_out(cluster, step, now),
             Certainty::PutOff => None,
-            Certainty::Unknown => Some(now),
+            Certainty::Unknown => Some(given_up_at(outcome, now)),
         };
         let known = self.unsettled.entry(Arc::clone(cluster)).or_default();
         let before = known.extract_if(.., |unsettled| unsettled.step == step).last();
@@ -432,7 +433,8 @@ impl UpgradeEntry {
             } else {
                 created_before
             },
-            given_up: given_up.or(given_up_before),
+            // A later try does not call back an earlier one that is still on its way.
+            given_up: given_up.max(given_up_before),
         });
         known.sort_by_key(|unsettled| unsettled.step);
     }

@@ -18,11 +18,35 @@ fn unsettled_steps(context: &Context) -> (Option<Step>, Option<Step>) {
 
 /// Advances the time until writes that were given up can no longer take effect.
 fn outlast(context: &Context) {
+    elapse(context, 121);
+}
+
+fn elapse(context: &Context, seconds: i64) {
     with_entry(context, |entry| {
         for unsettled in entry.unsettled.get_mut(&cluster()).unwrap() {
-            unsettled.given_up = unsettled.given_up.map(|at| at - TimeDelta::seconds(91));
+            unsettled.given_up = unsettled.given_up.map(|at| at - TimeDelta::seconds(seconds));
         }
     });
+}
+
+/// It may reach the hub as late as one for which a writer has waited 30 s.
+#[test]
+fn a_creation_that_the_end_of_a_term_cut_short_stays_in_doubt_for_two_minutes() {
+    for later_try in [None, Some(failed(WriteErrorKind::Broken))] {
+        let context = writing();
+        tried(&context, &WriteResult::GivenUp);
+        if let Some(outcome) = &later_try {
+            tried(&context, outcome);
+        }
+        let now = context.now();
+        with_entry(&context, |entry| entry.clamp_waits(now));
+        elapse(&context, 110);
+        read(&context, None, &WriteResult::Gone);
+        assert!(is_unsettled(&context), "{later_try:?}");
+        elapse(&context, 11);
+        read(&context, None, &WriteResult::Gone);
+        assert!(!is_unsettled(&context), "{later_try:?}");
+    }
 }
 
 #[test]
