@@ -5,7 +5,7 @@ use super::asked::{counts_not, may_be_left_out};
 use super::operations::is_start;
 use super::records::{gives_up_pre_action, tells_of};
 use super::{Case, Checker, ViolationKind};
-use crate::model::{Cluster, Phase, Record, Selection, Step, StepStatus, StepWork, Withdrawal};
+use crate::model::{Cluster, Operation, Phase, Record, Selection, Step, StepStatus, StepWork, Withdrawal};
 
 /// True when a cluster is left out by its record, and its pre-action has begun since in the same attempt.
 fn has_begun_since(cluster: &Cluster, before: &Record) -> bool {
@@ -44,6 +44,23 @@ impl Checker<'_> {
                 ViolationKind::LeftOut,
                 Some(cluster),
                 "its pre-action is under way",
+            );
+        }
+        let asks = case.operations.iter().any(|operation| {
+            matches!(
+                operation,
+                Operation::Create {
+                    step: Step::Platform,
+                    ..
+                }
+            )
+        });
+        let is_acting = before.is_some_and(|before| before.phase == Phase::PreAction);
+        if asks && is_acting && cluster.is_aborted() {
+            self.report(
+                ViolationKind::LeftOut,
+                Some(cluster),
+                "the cluster is asked for the update",
             );
         }
         if starts && is_out && is_untouched && before.is_none_or(|before| before.phase.is_queued()) {

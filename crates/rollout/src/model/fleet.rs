@@ -434,6 +434,12 @@ impl StepWork {
             )
     }
 
+    /// True when a work of this upgrade is to be read before it counts, or cannot be read.
+    #[must_use]
+    pub const fn is_unclear(&self) -> bool {
+        matches!(self, StepWork::Unconfirmed | StepWork::Unreadable { .. })
+    }
+
     /// True when a work of this upgrade exists that cannot be read.
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {

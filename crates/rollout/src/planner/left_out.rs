@@ -36,7 +36,17 @@ impl ClusterEvaluator<'_> {
         };
         let is_writing = cluster.busy.is_some() || cluster.is_in_doubt() || cluster.slot_in_doubt;
         let is_certain = record.phase.is_left_out() || !(is_writing || is_frozen(cluster, record));
-        cluster.left_out.is_some() && cluster.selection == Selection::In && is_idle && is_certain
+        let is_meant = cluster.left_out.is_some() && cluster.selection == Selection::In;
+        is_meant && is_idle && is_certain && !self.gives_slot_back()
+    }
+
+    /// True when the cluster was under way in the same attempt before this plan, by its record or by its works. It is queued by this plan,
+    /// which gives its slot back, and left out by the next one.
+    fn gives_slot_back(&self) -> bool {
+        let attempt = &self.out.record.attempt;
+        let before = self.cluster.record.as_deref();
+        let held = before.is_some_and(|before| before.phase.holds_slot() && before.attempt == *attempt);
+        held || self.before.holds_slot()
     }
 
     /// True when a cluster that was blocked after a step had ended is left out as soon as its row says that it is blocked: its slot is
@@ -118,10 +128,17 @@ impl ClusterEvaluator<'_> {
     /// Withdraws what an aborted cluster was asked for and has not accepted. True while nothing else is done for the cluster.
     pub(crate) fn withdraws(&mut self) -> bool {
         let cluster = self.cluster;
-        if cluster.unread_work().is_some() || cluster.unreadable_work().is_some() {
+        let phase = self.out.record.phase;
+        let is_acting = cluster.is_aborted() && phase == Phase::PreAction;
+        // Works of later steps are none of an attempt whose pre-action is being given up.
+        let matters = |step: &Step| !is_acting || *step <= Step::Platform;
+        if Step::ALL
+            .into_iter()
+            .filter(matters)
+            .any(|step| cluster.step_work(step).is_unclear())
+        {
             return false;
         }
-        let phase = self.out.record.phase;
         if !cluster.is_aborted() {
             self.withdraws_what_failed();
             return self.awaits_withdrawal();
@@ -203,6 +220,15 @@ impl ClusterEvaluator<'_> {
             "The request of the update is withdrawn. The cluster has not confirmed yet that it is not updating"
         };
         self.wait(Reason::Aborting, text);
+    }
+
+    /// True when the cluster is aborted and is still to be asked for the update. It is not asked while that is unclear.
+    pub(crate) fn is_aborted_before_request(&mut self) -> bool {
+        let is_before = self.follows_pre_action(Step::Platform) && self.cluster.is_aborted();
+        if is_before {
+            self.wait_after_pre_action();
+        }
+        is_before
     }
 
     fn ends_pre_action(&mut self) -> bool {

@@ -34,7 +34,7 @@ impl ClusterEvaluator<'_> {
             self.ask_to_start(step);
             return;
         }
-        if step == Step::Platform && self.is_updating_elsewhere() {
+        if step == Step::Platform && (self.is_updating_elsewhere() || self.is_aborted_before_request()) {
             return;
         }
         let Some(started) = self.clock_without_work(step) else {
@@ -334,7 +334,7 @@ impl ClusterEvaluator<'_> {
     /// True when the step would begin after the pre-action, which is a start as far as windows are concerned: a work that is left of an
     /// earlier attempt or of another upgrade is changed for it. A creation that is tried again after an obstacle from before the
     /// pre-action requests it as well. Before that try, the obstacle blocks the cluster.
-    fn follows_pre_action(&self, step: Step) -> bool {
+    pub(crate) fn follows_pre_action(&self, step: Step) -> bool {
         let is_open = match self.cluster.step_work(step) {
             StepWork::Absent | StepWork::Rival { .. } => true,
             StepWork::Foreign { retry_at }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::violations::{create, refused};
+use super::windows::second_hour;
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{
@@ -404,4 +405,48 @@ fn what_an_edit_queues_again_is_skipped_in_the_same_plan() {
         .skipped("why");
     let plan = planned(10, policy().edited("r2", &[Step::Platform]), a);
     assert_eq!(stand(&plan, "a"), SKIPPED);
+}
+
+/// Its update is not requested because its window has closed. The row may also be from before its start.
+#[test]
+fn a_cluster_whose_window_closes_before_its_update_gives_its_slot_back_and_is_skipped_then() {
+    let asked = || policy().pre_action().max_concurrency(1);
+    let begun: Record = record(Phase::PreAction).stage(Stage::PreAction, 7000).into();
+    let from_before: Record = record(Phase::Skipped).reason(Reason::Skipped).into();
+    for row in [begun, from_before] {
+        let a = || {
+            let a = fleet().cluster("a").calendar(second_hour());
+            let a = a.work(Step::PreAction, work(7000).succeeded());
+            a.record(row.clone()).skipped("no power")
+        };
+        let queued = planned(7200, asked(), a().cluster("b"));
+        assert_eq!(stand(&queued, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+        refused(Kind::LeftOut, 7200, asked(), a(), |plan| {
+            let record = Arc::make_mut(&mut plan.clusters[0].record);
+            (record.phase, record.reason) = SKIPPED;
+        });
+        let draft = record_of(&queued, "a").clone();
+        let skipped = planned(7201, asked(), a().draft(draft).cluster("b"));
+        assert_eq!(stand(&skipped, "a"), SKIPPED);
+        assert!(record_of(&skipped, "a").succeeded(Stage::PreAction));
+        for plan in [&queued, &skipped] {
+            assert!(plan.clusters[0].urgent);
+            assert_eq!(stand(plan, "b").1, Reason::WaitingForSlot);
+            assert_eq!(writes(plan), NOTHING);
+        }
+        let told = a().record(record_of(&skipped, "a").clone()).cluster("b");
+        assert_eq!(writes(&planned(7202, asked(), told)), ["create b/PreAction"]);
+    }
+}
+
+/// Somebody has changed its row: it does not tell that the pre-action has begun, so no other attempt begins.
+#[test]
+fn a_cluster_that_is_skipped_and_not_aborted_any_more_gives_its_slot_back_before_it_is_skipped() {
+    let row = record(Phase::PreAction).reason(Reason::Aborting);
+    let a = || fleet().cluster("a").record(row.clone()).skipped("no power");
+    let queued = planned(10, policy().pre_action(), a());
+    assert_eq!(stand(&queued, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+    let draft = record_of(&queued, "a").clone();
+    let skipped = planned(11, policy().pre_action(), a().draft(draft));
+    assert_eq!(stand(&skipped, "a"), SKIPPED);
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::violations::refused;
 use super::{planned, record_of, stand, writes};
 use crate::check::{ViolationKind, check};
 use crate::model::{
@@ -241,5 +242,43 @@ fn take_back(mut retry: String) {
         assert!(attempt.retry.len() <= MAX_RETRY_BYTES, "{}", attempt.retry.len());
         assert_ne!(*attempt.retry, *retry, "the work must not be revived");
         retry = attempt.retry.to_string();
+    }
+}
+
+/// What cannot be read, or is still to be read, may be left from an earlier attempt.
+#[test]
+fn an_aborted_cluster_is_not_asked_for_the_update_while_a_work_of_it_cannot_be_read() {
+    let asked = || policy().pre_action().operators().post_action();
+    let acting = || record(Phase::PreAction).stage(Stage::PreAction, 0);
+    let request = || Operation::Create {
+        cluster: "a".into(),
+        step: Step::Platform,
+        attempt: Record::from(acting()).attempt,
+        started: at(10),
+    };
+    for unclear in [StepWork::Unconfirmed, spoiled()] {
+        let a = || fleet().cluster("a").aborted("wrong site").record(acting());
+        let unclear = |step: Step| a().step_work(step, unclear.clone());
+        for step in [Step::Operators, Step::PostAction] {
+            let running = unclear(step).work(Step::PreAction, work(0).running());
+            let plan = planned(10, asked(), running);
+            assert_eq!(
+                stand(&plan, "a"),
+                (Phase::PreAction, Reason::Aborting),
+                "{step:?}"
+            );
+            let over = || unclear(step).work(Step::PreAction, work(0).succeeded());
+            let plan = planned(10, asked(), over());
+            assert!(
+                !writes(&plan).iter().any(|write| write.contains("Platform")),
+                "{step:?}"
+            );
+            refused(ViolationKind::LeftOut, 10, asked(), over(), |plan| {
+                plan.operations.push(request());
+            });
+        }
+        let succeeded = record(Phase::PreAction).succeeded(Stage::PreAction, 0);
+        let plan = planned(10, asked(), unclear(Step::PreAction).record(succeeded));
+        assert!(!writes(&plan).iter().any(|write| write.contains("Platform")));
     }
 }

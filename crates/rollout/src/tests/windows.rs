@@ -29,7 +29,7 @@ pub(super) fn of_minutes(kind: u8) -> Calendar {
 }
 
 /// Open from the first hour of a test until the end of the second.
-fn second_hour() -> Calendar {
+pub(super) fn second_hour() -> Calendar {
     calendar("UTC", "0 1 * * *", TimeDelta::hours(1), TimeDelta::zero())
 }
 
