@@ -344,7 +344,10 @@ fn merge(structural: Vec<Problem>, own: Vec<Problem>, cel: Vec<Problem>) -> Vec<
             let same_of_a_part = |other: &Problem| {
                 let part = other.field.strip_prefix(&problem.field);
                 let part = part.and_then(|rest| rest.strip_prefix('.'));
-                part.is_some_and(|part| problem.message == format!("{part} {}", other.message))
+                part.is_some_and(|part| {
+                    let mut names = [part, &other.field].into_iter();
+                    names.any(|name| problem.message == format!("{name} {}", other.message))
+                })
             };
             let seen = |other: &Problem| {
                 other.field == problem.field || other.field.starts_with(&item) || same_of_a_part(other)

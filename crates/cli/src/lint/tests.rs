@@ -492,6 +492,12 @@ fn several_mistakes_are_all_shown_each_once() {
             "spec.upgradeStrategy.maxConcurrency"
         ]
     );
+    for spec in [
+        json!({"clusterVersion": {"version": "4.20.4", "acceptRisks": [{"name": "X", "reason": "tested"}]}}),
+        json!({"clusterVersion": {"version": "4.20.4", "setChannel": true, "channel": "stable-4.20"}}),
+    ] {
+        assert_eq!(found(&linter(), &spec).len(), 1, "{:?}", found(&linter(), &spec));
+    }
 }
 
 #[test]
