@@ -175,7 +175,9 @@ impl Rows {
 
     /// Adds a row that can be read. If a cluster moved to another shard and the hub still holds its row in the old
     /// one, the row of the higher shard counts, because clusters only move up; the lower one is corrected.
-    /// The times of the rows say nothing: a clock may have been set back in between.
+    /// The times of the rows say nothing: a clock may have been set back in between. If the lower row tells of an end in the same
+    /// run of the steps that the higher one does not know of, a creation of the higher shard was carried out late: then the
+    /// higher one is corrected.
     fn insert(&mut self, shard: usize, row: &ReportRow, original: Option<Arc<RawValue>>, now: Instant) {
         let record = Arc::new(to_record(row));
         let entry = Row {
@@ -192,21 +194,28 @@ impl Rows {
             shard,
         };
         let name: Arc<str> = Arc::from(row.cluster.as_str());
-        let lost = match self.by_cluster.get(&name) {
-            Some(known) if known.shard > shard => Some(entry),
-            _ => {
-                let lost = self.by_cluster.insert(Arc::clone(&name), entry);
-                self.shards[shard].members += 1;
-                if let Some(lost) = &lost {
-                    self.shards[lost.shard].members -= 1;
-                }
-                lost
-            }
+        self.shards[shard].members += 1;
+        let Some(known) = self.by_cluster.remove(&name) else {
+            self.by_cluster.insert(name, entry);
+            return;
         };
-        if let Some(lost) = lost {
-            self.shards[lost.shard].mark(now, false);
-            self.note_outdated(&name, lost.shard, slot_of(&lost.record));
-        }
+        let (mut lower, higher) = if known.shard <= shard {
+            (known, entry)
+        } else {
+            (entry, known)
+        };
+        let is_late = lower.shard < higher.shard && lower.record.is_later_in_run(&higher.record);
+        let (counts, lost) = if is_late {
+            // An older build would believe the higher one until it is corrected.
+            lower.written = Some(Arc::clone(&higher.record));
+            (lower, higher)
+        } else {
+            (higher, lower)
+        };
+        self.shards[lost.shard].members -= 1;
+        self.shards[lost.shard].mark(now, is_late);
+        self.note_outdated(&name, lost.shard, slot_of(&lost.record));
+        self.by_cluster.insert(name, counts);
     }
 }
 

@@ -1,8 +1,8 @@
 use std::time::{Duration, Instant};
 
 use api::report::MAX_ROWS;
-use rollout::testing::{policy, record};
-use rollout::{Phase, Plan};
+use rollout::testing::{RecordBuilder, policy, record};
+use rollout::{Phase, Plan, Stage};
 use serde_json::json;
 
 use super::*;
@@ -323,4 +323,77 @@ fn a_row_counts_as_written_only_when_no_late_report_has_an_older_one() {
     rows.wrote(again, Some(stored(3)), now);
     assert_eq!(held(&rows), Some(Phase::Complete));
     assert!(rows.due(soon).is_empty());
+}
+
+/// The rows of cluster `a` as a replica finds them when its term begins, in a lower and a higher report.
+fn found(lower: RecordBuilder, higher: RecordBuilder, is_swapped: bool, now: Instant) -> Rows {
+    let rows_of = |record: RecordBuilder| {
+        let mut source = Rows::new(&Arc::from("up"));
+        let plan = Plan {
+            clusters: vec![state("a", record)],
+            ..Plan::default()
+        };
+        source.commit(&plan, &policy().build(), now, |_| (false, false));
+        json!(due(&mut source, now).rows)
+    };
+    let mut reports = [
+        report("up-report-1", 3, &rows_of(lower)),
+        report("up-report-2", 4, &rows_of(higher)),
+    ];
+    if is_swapped {
+        reports.reverse();
+    }
+    let mut rows = Rows::new(&Arc::from("up"));
+    for held in &reports {
+        assert!(rows.observe(held, false, false, now));
+    }
+    rows
+}
+
+#[test]
+fn a_new_leader_believes_no_late_report_that_does_not_know_of_an_end() {
+    let now = Instant::now();
+    let begun = |phase: Phase| record(phase).succeeded(Stage::PreAction, 1);
+    let updating = || begun(Phase::Partial).stage(Stage::Platform, 5);
+    let updated = |phase: Phase| begun(phase).succeeded(Stage::Platform, 5);
+    let checked = || updated(Phase::PostAction).stage(Stage::PostAction, 9);
+    let held = |rows: &Rows| rows.get("a").unwrap().written.as_ref().map(|row| row.phase);
+    for is_swapped in [false, true] {
+        let mut rows = found(checked(), updating(), is_swapped, now);
+        let row = rows.get("a").unwrap();
+        assert_eq!((row.shard, row.record.phase), (0, Phase::PostAction));
+        assert_eq!(held(&rows), Some(Phase::Partial), "it is not corrected yet");
+        let removed = rows.due(now).remove(0);
+        assert_eq!((removed.shard, removed.rows.len()), (1, 0), "at once");
+        rows.wrote(removed, None, now);
+        let again = rows.due(now).remove(0);
+        assert_eq!((again.shard, again.rows.len()), (0, 1));
+        rows.wrote(again, Some(stored(5)), now);
+        assert_eq!(held(&rows), Some(Phase::PostAction));
+        assert!(rows.due(now + Duration::from_mins(1)).is_empty());
+    }
+    let shard = |lower: RecordBuilder, higher: RecordBuilder| {
+        let rows = found(lower, higher, false, now);
+        rows.get("a").unwrap().shard
+    };
+    let complete = || updated(Phase::Complete).succeeded(Stage::PostAction, 9);
+    assert_eq!(shard(complete(), checked()), 0);
+    assert_eq!(shard(complete(), begun(Phase::PreAction)), 0);
+    assert_eq!(
+        shard(updated(Phase::Partial), checked()),
+        1,
+        "it knows of that end"
+    );
+    let anew = begun(Phase::Partial).stage(Stage::Platform, 6);
+    assert_eq!(shard(checked(), anew), 1, "the step began anew");
+    assert_eq!(
+        shard(checked(), updating().retry("again")),
+        1,
+        "that is another attempt"
+    );
+    assert_eq!(
+        shard(complete(), record(Phase::Pending)),
+        1,
+        "it may have been registered anew"
+    );
 }
