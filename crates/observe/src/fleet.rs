@@ -12,7 +12,7 @@ use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{
     Attempt, Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, Stage, StepWork, Work,
-    is_newer,
+    is_newer, is_version,
 };
 
 use crate::eligibility::eligibility;
@@ -439,10 +439,10 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
     }
 }
 
-/// The newest version that a cluster may run.
+/// The newest version that a cluster may run. What a cluster reports that is no version says no more than nothing.
 fn newest(reported: &Arc<str>, others: [Option<&Arc<str>>; 3]) -> Arc<str> {
     let newest = others.into_iter().flatten().fold(reported, |newest, other| {
-        if newest.is_empty() || is_newer(other, newest) {
+        if !is_version(newest) || is_newer(other, newest) {
             other
         } else {
             newest

@@ -61,11 +61,13 @@ pub enum ProbeResult {
 
 /// The preflight of one upgrade.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a preflight")]
 pub struct Preflights {
     questions: Questions,
     /// `namespace/name` of the upgrade.
     key: Arc<str>,
     agents_can_read: bool,
+    clock_distrusted: bool,
     verdicts: AHashMap<Arc<str>, Judged>,
     names: KnownNames,
     /// Clusters that have told a newer version than the target, where the probe sets the channel.
@@ -101,6 +103,8 @@ pub struct Asker<'a> {
     pub key: &'a str,
     /// Whether all work agents are known to read objects without writing them.
     pub agents_can_read: bool,
+    /// Whether the clock is trusted. By another one nobody knows how old an answer is.
+    pub clock_trusted: bool,
     /// Largest number of probes that are created in a second.
     pub rate: u32,
 }
@@ -126,6 +130,7 @@ impl Preflights {
             self.key = Arc::from(asker.key);
         }
         self.agents_can_read = asker.agents_can_read;
+        self.clock_distrusted = !asker.clock_trusted;
         let Some(question) = &self.questions.preflight else {
             return;
         };
@@ -185,7 +190,11 @@ impl Preflights {
             return waiting;
         }
         if let Some(judged) = judged {
-            return judged.preflight(question, now);
+            let says = self.by_clock(judged, judged.preflight(question, now));
+            return match self.cannot_be_asked_again(cluster, now) {
+                Some(refused) if says == Preflight::Stale => refused,
+                _ => says,
+            };
         }
         let probe = index.probe(cluster);
         let (own, other) = (
@@ -275,8 +284,7 @@ impl Preflights {
         now: DateTime<Utc>,
     ) -> (Vec<ProbeWrite>, Option<DateTime<Utc>>) {
         let is_in_fleet = |name: &Arc<str>| find(fleet, name).is_some();
-        self.failures
-            .retain(|name, _| is_in_fleet(name) || index.probe(name).is_some());
+        self.forget_failures(fleet, policy, asker, index, now);
         self.asked_again.retain(|name, _| is_in_fleet(name));
         self.newer.keep(is_in_fleet);
         self.limit.forget(now);
@@ -351,8 +359,9 @@ impl Preflights {
                 self.questions
                     .needed(cluster, policy, self.newer.contains(&cluster.name))
             });
-            let is_kept =
-                needed.is_some_and(|hash| *hash == probe.hash) && !index.is_former_probe(name, probe);
+            let is_kept = needed.is_some_and(|hash| *hash == probe.hash)
+                && !index.is_former_probe(name, probe)
+                && self.cannot_be_asked_again(name, now).is_none();
             if !is_kept {
                 self.begin(name, now);
                 writes.push(ProbeWrite::Delete(Arc::clone(name), Arc::clone(&probe.uid)));

@@ -254,6 +254,7 @@ impl Snapshot {
             uid: &upgrade.uid,
             key: &upgrade.key,
             agents_can_read: self.may_ask_all_agents(),
+            clock_trusted: true,
             rate: 0,
         };
         let mut questions = spec.questions();

@@ -29,8 +29,12 @@ impl Selector {
             cluster_selector: spec.cluster_selector.clone(),
             ..ManagedClustersUpgradeSpec::default()
         };
-        let canaries = &spec.upgrade_strategy.canary_clusters;
+        let strategy = &spec.upgrade_strategy;
+        let canaries = &strategy.canary_clusters;
         fields.upgrade_strategy.canary_clusters.clone_from(canaries);
+        // What is odd about the clusters that are left out is part of a selection.
+        fields.upgrade_strategy.skip.clone_from(&strategy.skip);
+        fields.upgrade_strategy.abort.clone_from(&strategy.abort);
         let selectors = spec.cluster_selector.iter();
         let selectors = selectors.chain(canaries.as_ref().map(|canaries| &canaries.cluster_selector));
         let placements = spec.placement.iter().map(|reference| {

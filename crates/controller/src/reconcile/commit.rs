@@ -371,6 +371,9 @@ fn commit_plan(
     (plan, estimated): (&Plan, Estimated),
     now: DateTime<Utc>,
 ) -> CommitResult {
+    for cluster in &plan.dropped {
+        hub.index.forget_vanished(cluster, &entry.uid);
+    }
     let mut jobs = prepare_writes(entry, hub, wanted, fleet, plan, now);
     let instant = clock::now();
     // Fleet and plan are both sorted by name, so one pass finds all clusters.

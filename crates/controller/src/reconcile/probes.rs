@@ -100,6 +100,7 @@ fn of<T>(
         uid: &entry.uid,
         key: &entry.key,
         agents_can_read: settings.agents_can_read,
+        clock_trusted: entry.skew.is_none(),
         rate: settings.preflight_rate,
     };
     with(&mut entry.preflights, asker)

@@ -158,6 +158,11 @@ fn the_newest_of_report_claim_and_memory_counts() {
     let pair = |reported: &str, newest: &str| (reported.to_owned(), newest.to_owned());
     assert_eq!(versions("4.14.9", 5), pair("4.14.9", "4.14.15"));
     assert_eq!(versions("4.14.16", 6), pair("4.14.16", "4.14.16"));
+    assert_eq!(
+        versions("latest", 7),
+        pair("latest", "4.14.16"),
+        "it told that before"
+    );
 }
 
 #[test]
@@ -340,6 +345,20 @@ fn a_work_that_is_in_the_way_outweighs_what_is_left_of_a_vanished_one() {
             *found.step_work(Step::Operators),
             StepWork::Foreign { retry_at: at(30) }
         );
+    }
+}
+
+#[test]
+fn what_is_left_of_a_vanished_work_counts_no_more_once_its_cluster_was_dropped() {
+    let mut index = index(&["a"]);
+    let entry = upgrade("mine", &["a"], &index);
+    let done = finished("a", "mine", 5);
+    index.work(&Change::Applied(done.clone()), at(0));
+    index.work(&Change::Deleted(done), at(0));
+    for (dropped_by, is_left) in [("other", true), ("mine", false)] {
+        index.forget_vanished("a", dropped_by);
+        let found = one(&observed(&entry, &mut index), "a");
+        assert_eq!(*found.step_work(Step::Operators) != StepWork::Absent, is_left);
     }
 }
 

@@ -372,8 +372,22 @@ fn a_relist_keeps_what_was_created_after_the_list() {
     assert_eq!(names(&index.clusters_of("up-1")), ["c1", "c2"]);
 }
 
+/// A pre-action whose work a time to live removes while no replica leads, or while the lists after an outage are read.
 #[test]
-fn a_relist_keeps_the_evidence_of_success_once() {
+fn a_list_does_not_remove_the_evidence_of_a_success_that_no_plan_has_noted() {
+    let mut index = Index::default();
+    let done = crate::testing::finished("c1", "up-1", 1);
+    index.work(&Change::Applied(done.clone()), now());
+    index.work(&Change::Deleted(done), now());
+    for _ in 0..2 {
+        index.relist_works();
+        index.retain_works(&seen(&[]), 9, now());
+        assert!(slot(&index).is_some_and(|view| view.work.vanished));
+    }
+}
+
+#[test]
+fn a_relist_keeps_the_evidence_of_success_for_a_while() {
     let mut index = Index::default();
     index.work(
         &Given {
@@ -387,7 +401,7 @@ fn a_relist_keeps_the_evidence_of_success_once() {
     index.retain_works(&seen(&[]), 0, now());
     assert!(slot(&index).unwrap().work.vanished);
     index.relist_works();
-    index.retain_works(&seen(&[]), 0, now());
+    index.retain_works(&seen(&[]), 0, now() + chrono::TimeDelta::minutes(10));
     assert!(slot(&index).is_none());
 }
 

@@ -13,7 +13,7 @@ use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::Target;
-use rollout::{Attempt, MAX_RETRY_BYTES, Reason, Record, StepStatus, Withdrawal, Work};
+use rollout::{Attempt, MAX_RETRY_BYTES, Reason, Record, StepStatus, Withdrawal, Work, is_version};
 
 use super::intern::Pool;
 use super::request::WorkRequest;
@@ -63,6 +63,8 @@ pub struct WorkView {
     pub unconfirmed: bool,
     /// It was there when its cluster had no namespace, or one that was being deleted. So it goes with that namespace.
     pub is_left_over: bool,
+    /// When it became known that the object is gone, if this is what is kept of it.
+    pub vanished_at: Option<DateTime<Utc>>,
 }
 
 /// The step of a work, by its name.
@@ -208,6 +210,7 @@ impl WorkView {
             listing: 0,
             unconfirmed: false,
             is_left_over: false,
+            vanished_at: None,
         })
     }
 
@@ -285,7 +288,7 @@ impl WorkView {
     pub(super) fn newly_reported(&self, before: Option<&WorkView>) -> Option<Arc<str>> {
         let known = before
             .is_some_and(|before| before.uid == self.uid && before.cluster_version == self.cluster_version);
-        let reports = self.step == Step::Platform && !self.cluster_version.is_empty();
+        let reports = self.step == Step::Platform && is_version(&self.cluster_version);
         (reports && !known).then(|| Arc::clone(&self.cluster_version))
     }
 

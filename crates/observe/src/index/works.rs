@@ -5,13 +5,17 @@ use std::sync::Arc;
 use ahash::AHashSet;
 use api::names::Step;
 use api::views::ManifestWork;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Change;
 use super::installed::note_end;
 use super::probes::cluster_of;
 use super::work::WorkView;
 use super::{ClusterWorks, Index, Uid, version_of};
+
+/// How long a list does not remove what is kept of a deleted work that had succeeded. Until a plan has noted that success, nothing else
+/// tells of it, and no plan is made before the lists of a new term, or after an outage, are complete.
+const EVIDENCE_STAYS: TimeDelta = TimeDelta::minutes(10);
 
 impl Index {
     /// Handles a change of a ManifestWork from the watch.
@@ -179,6 +183,19 @@ impl Index {
         }
     }
 
+    /// Handles that an upgrade has dropped a cluster. If that is back, it begins anew, so what is kept of deleted works counts no more.
+    pub fn forget_vanished(&mut self, cluster: &str, upgrade: &str) {
+        let Some(by_step) = self.works.get_mut(cluster) else {
+            return;
+        };
+        for cell in by_step.iter_mut() {
+            cell.take_if(|view| view.work.vanished && *view.upgrade == *upgrade);
+        }
+        if by_step.iter().all(Option::is_none) {
+            self.works.remove(cluster);
+        }
+    }
+
     fn delete_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
         let (Some(namespace), Some(uid)) = (
             object.metadata.namespace.as_deref(),
@@ -201,7 +218,7 @@ impl Index {
             self.dirty.insert(Arc::clone(&before.upgrade));
             self.work_released = true;
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
-            *cell = evidence_of(evidence, before.tells_no_end());
+            *cell = evidence_of(evidence, before.tells_no_end(), now);
         }
         if by_step.iter().all(Option::is_none) {
             self.works.remove(namespace);
@@ -272,7 +289,7 @@ impl Index {
                 note_end(&mut self.installed, &self.clusters, namespace, &view, now);
                 self.dirty.insert(Arc::clone(&view.upgrade));
                 self.work_released = true;
-                *cell = evidence_of(WorkView::clone(&view), view.tells_no_end());
+                *cell = evidence_of(WorkView::clone(&view), view.tells_no_end(), now);
             }
         }
     }
@@ -352,7 +369,8 @@ impl Index {
                     note_end(installed, clusters, namespace, &view, now);
                     dirty.insert(view.upgrade.clone());
                     *work_released = true;
-                    *cell = evidence_of(WorkView::clone(&view), view.tells_no_end() || view.work.vanished);
+                    let is_old = view.vanished_at.is_some_and(|at| at + EVIDENCE_STAYS <= now);
+                    *cell = evidence_of(WorkView::clone(&view), view.tells_no_end() || is_old, now);
                 }
             }
             by_step.iter().any(Option::is_some)
@@ -371,13 +389,14 @@ impl Index {
 
 /// What is kept of a deleted work. If it had succeeded and that is not recorded yet, the evidence is kept.
 /// For example, a TTL of zero can remove a work that early.
-fn evidence_of(mut view: WorkView, expected: bool) -> Option<Arc<WorkView>> {
+fn evidence_of(mut view: WorkView, expected: bool, now: DateTime<Utc>) -> Option<Arc<WorkView>> {
     if expected || view.work.status != rollout::StepStatus::Succeeded {
         return None;
     }
     let work = Arc::make_mut(&mut view.work);
     work.vanished = true;
     work.terminating = false;
+    view.vanished_at.get_or_insert(now);
     Some(Arc::new(view))
 }
 

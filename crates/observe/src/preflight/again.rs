@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::Request;
-use rollout::Preflight;
+use rollout::{Preflight, Reason};
 
-use super::{Judged, Preflights, ProbeWrite, Question};
+use super::{Judged, Preflights, ProbeWrite, Question, unknown};
 use crate::index::Index;
 
 /// How long answers are good for a request by image.
@@ -41,6 +42,11 @@ impl Judged {
         let is_fresh = |asked: DateTime<Utc>| asked - CLOCKS_DIFFER <= now && now < asked + FRESH_FOR;
         by_image && asked.is_some_and(|asked| !is_fresh(asked))
     }
+
+    /// True when its probe was created since the cluster is being asked again.
+    fn is_since(&self, begun: DateTime<Utc>) -> bool {
+        self.probe.created.is_none_or(|at| at > begun - FRESH_FOR)
+    }
 }
 
 impl Preflights {
@@ -48,7 +54,23 @@ impl Preflights {
     #[must_use]
     pub fn has_stale_image(&self, cluster: &str, now: DateTime<Utc>) -> bool {
         let judged = self.verdicts.get(cluster);
-        judged.is_some_and(|judged| judged.is_stale(now))
+        let is_stale = judged.is_some_and(|judged| judged.is_stale(now));
+        is_stale && self.cannot_be_asked_again(cluster, now).is_none()
+    }
+
+    /// What is made of a cluster whose earlier probe is not removed, so that it is not asked again. Its place is not kept any longer.
+    pub(super) fn cannot_be_asked_again(&self, cluster: &str, now: DateTime<Utc>) -> Option<Preflight> {
+        let question = self.questions.preflight.as_ref()?;
+        let begun = *self.asked_again.get(cluster)?;
+        let judged = self.verdicts.get(cluster).filter(|judged| judged.is_stale(now))?;
+        if now < begun + question.place_for() || judged.is_since(begun) {
+            return None;
+        }
+        let error = self.failures.get(cluster).map_or("", |failure| &*failure.text);
+        let text = format!("The cluster cannot be asked again, as its earlier ManifestWork stays: {error}");
+        let message = Arc::from(visible(text.trim_end_matches(": ")));
+        let reason = Reason::PreflightPending;
+        Some(unknown(reason, message, begun, question.timeout, now))
     }
 
     /// Keeps the place of a cluster that is being asked again, until it answers or its time is over.
@@ -57,11 +79,20 @@ impl Preflights {
         let begun = *self.asked_again.get(cluster)?;
         let answers = self.verdicts.get(cluster).filter(|judged| {
             let counts = judged.is_answered() && judged.counts_at(question, now).is_none();
-            counts && judged.probe.created.is_none_or(|at| at > begun - FRESH_FOR)
+            counts && judged.is_since(begun)
         });
         let has_answered = answers.is_some();
         let waits = now < begun + question.place_for() && !has_answered;
         waits.then_some(Preflight::Stale)
+    }
+
+    /// What a cluster says, given the clock: by one that is not trusted nobody knows how old the image is by which it must be asked, so
+    /// it would be asked by the version alone, and refuse that.
+    pub(super) fn by_clock(&self, judged: &Judged, says: Preflight) -> Preflight {
+        if self.clock_distrusted && judged.is_by_image() && says == Preflight::Ready {
+            return Preflight::Stale;
+        }
+        says
     }
 
     /// When the place of a cluster is kept no longer.
@@ -82,12 +113,16 @@ impl Preflights {
         for name in clusters {
             let judged = self.verdicts.get(name).filter(|judged| judged.is_stale(now));
             let judged = judged.filter(|_| self.can_be_asked(name, index));
-            let Some(uid) = judged.map(|judged| Arc::clone(&judged.probe.uid)) else {
+            let Some(judged) = judged else {
                 continue;
             };
+            let uid = Arc::clone(&judged.probe.uid);
+            // The time of an attempt that failed goes on.
+            let earlier = self.asked_again.get(name).copied();
+            let begun = earlier.filter(|begun| !judged.is_since(*begun)).unwrap_or(now);
             if self.may_write(name, now) {
                 self.begin(name, now);
-                self.asked_again.insert(Arc::clone(name), now);
+                self.asked_again.insert(Arc::clone(name), begun);
                 writes.push(ProbeWrite::Delete(Arc::clone(name), uid));
             }
         }

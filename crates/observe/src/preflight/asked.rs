@@ -7,7 +7,7 @@ use api::report::Phase;
 use chrono::{DateTime, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Policy, Selection};
 
-use super::{Asker, Preflights, ProbeWrite};
+use super::{Asker, Preflights, ProbeWrite, find};
 use crate::index::Index;
 
 impl Preflights {
@@ -41,6 +41,30 @@ impl Preflights {
             }
         }
         self.barred = barred;
+    }
+
+    /// Forgets the failures of writes that are not due any more, once their waits are over: the probe that was to be deleted is gone, or
+    /// the cluster is not to be asked any more. No other write for it would end them.
+    pub(super) fn forget_failures(
+        &mut self,
+        fleet: &Fleet,
+        policy: &Policy,
+        asker: Asker<'_>,
+        index: &Index,
+        now: DateTime<Utc>,
+    ) {
+        let (questions, newer) = (&self.questions, &self.newer);
+        let is_to_be_asked = |cluster: &Cluster| {
+            let due = questions.due(cluster, policy, newer.contains(&cluster.name));
+            !policy.deleting && due.is_some()
+        };
+        self.failures.retain(|name, failure| {
+            let has_probe = index
+                .probe(name)
+                .is_some_and(|probe| *probe.upgrade == *asker.uid);
+            let cluster = find(fleet, name);
+            has_probe || cluster.is_some_and(|cluster| now < failure.until || is_to_be_asked(cluster))
+        });
     }
 
     /// The probes that an earlier upgrade of the same name has left in clusters that are to be asked, for example by a creation that

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::judged::WAIT;
 use super::{BACKOFF, Preflights};
 
 impl Preflights {
@@ -12,6 +13,8 @@ impl Preflights {
             judged.unknown_since = judged.unknown_since.min(now);
             judged.lost = judged.lost.map(|lost| lost.min(now));
             judged.answered = judged.answered.map(|answered| answered.min(now));
+            judged.changed.0 = judged.changed.0.min(now);
+            judged.held_until = judged.held_until.map(|until| until.min(now + WAIT.1));
         }
         for begun in self.asked_again.values_mut() {
             *begun = (*begun).min(now);

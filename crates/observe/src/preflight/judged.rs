@@ -23,7 +23,7 @@ const MAX_IN_ROW: usize = 256;
 /// So many changes of a verdict count at once. Then the next one counts only after the first wait, and each further one after twice
 /// that, up to the longest.
 const FREE_CHANGES: u32 = 3;
-const WAIT: (TimeDelta, TimeDelta) = (TimeDelta::seconds(10), TimeDelta::minutes(5));
+pub(super) const WAIT: (TimeDelta, TimeDelta) = (TimeDelta::seconds(10), TimeDelta::minutes(5));
 /// After a verdict has stayed for so long, its earlier changes are forgotten.
 const CALM_AFTER: TimeDelta = TimeDelta::minutes(10);
 

@@ -24,6 +24,7 @@ fn asker() -> Asker<'static> {
         uid: UPGRADE.0,
         key: UPGRADE.1,
         agents_can_read: true,
+        clock_trusted: true,
         rate: 50,
     }
 }
@@ -538,6 +539,18 @@ fn a_write_that_fails_is_told_and_tried_again_ever_less_often() {
         panic!()
     };
     assert_eq!(&*message, "The cluster cannot be asked: denied by policy");
+}
+
+#[test]
+fn a_deletion_whose_answer_was_lost_is_forgotten_when_the_probe_is_gone() {
+    let mut world = world(&["c1"]);
+    world.answers("c1", status_of_probe(), 0);
+    world.cluster(0).record = Some(Arc::new(record(Phase::Complete).into()));
+    assert_eq!(world.due(1), ["delete c1 c1-probe-u1"]);
+    world.ended("c1", ProbeResult::Failed("no response".to_owned()), 1);
+    world.index.remove_probe("c1", "c1-probe-u1");
+    assert!(world.due(2).is_empty() && !world.preflights.is_idle());
+    assert!(world.due(3).is_empty() && world.preflights.is_idle());
 }
 
 #[test]

@@ -423,7 +423,10 @@ impl Checker<'_> {
         match cluster.preflight {
             Preflight::Ready => true,
             Preflight::Stale if step == Step::PreAction => true,
-            Preflight::Stale => !self.policy.requires_preflight && !self.policy.clock_trusted,
+            Preflight::Stale => {
+                let is_awaited = self.policy.requires_preflight || self.policy.awaits_answers;
+                !is_awaited && !self.policy.clock_trusted
+            }
             Preflight::NotAsked
             | Preflight::Unknown {
                 reason: Reason::PreflightPending,

@@ -409,7 +409,8 @@ impl ClusterEvaluator<'_> {
             return true;
         }
         let answer = &self.cluster.preflight;
-        let is_required = self.policy.requires_preflight(step, answer.is_pending());
+        let is_untold = answer.is_pending() || (*answer == Preflight::Stale && !self.policy.clock_trusted);
+        let is_required = self.policy.requires_preflight(step, is_untold);
         match answer {
             Preflight::Ready => return true,
             // Before the pre-action it need not be known by which image the update will be requested.

@@ -229,6 +229,18 @@ fn by_a_clock_that_is_not_trusted_nobody_is_asked_again_and_again() {
 }
 
 #[test]
+fn where_risks_are_accepted_no_cluster_is_asked_without_its_image_because_of_the_clock() {
+    let stale = || fleet().cluster("dev1").preflight(Preflight::Stale);
+    let made = planned(0, policy().awaits_answers().distrusted_clock(), stale());
+    assert_eq!(writes(&made), NOTHING);
+    assert_eq!(stand(&made, "dev1"), (Phase::Pending, Reason::PreflightPending));
+    let (now, distrusted) = (at(0), policy().awaits_answers().distrusted_clock().build());
+    let ready = fleet().cluster("dev1").preflight(Preflight::Ready).build();
+    let started = plan(now, &distrusted, &ready);
+    assert_eq!(check(now, &distrusted, &stale().build(), &started).len(), 1);
+}
+
+#[test]
 fn a_cluster_that_must_be_asked_again_keeps_its_slot_meanwhile() {
     let fleet = || {
         fleet()

@@ -43,6 +43,31 @@ fn read_with(told: &Value) -> Vec<String> {
 }
 
 #[test]
+fn a_finished_upgrade_that_skips_a_cluster_that_is_gone_is_not_read_again_and_again() {
+    let mut spec = two();
+    spec["upgradeStrategy"] = json!({"skip": [{"cluster": "c3", "reason": "no power"}]});
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
+        state.apply_upgrade(upgrade(object(2, &spec)));
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        entry.refresh_selection(&state.index, false);
+        assert_eq!(entry.selected.notes.len(), 1, "{:?}", entry.selected.notes);
+        for name in ["c1", "c2"] {
+            let mut record: rollout::Record = record(rollout::Phase::Complete).into();
+            record.attempt.revision = Arc::from(revision(&spec));
+            note(entry, name, record);
+        }
+        crate::fixture::write(entry);
+        entry.dirty = false;
+        entry.last_reconcile = Some((Instant::now(), Duration::ZERO));
+        state.archive_at_rest(later(6));
+        state.compare_at = Instant::now();
+        state.compare(later(7));
+        assert!(!state.upgrades["u1"].archive.as_ref().unwrap().wanted);
+    });
+}
+
+#[test]
 fn a_finished_upgrade_is_read_again_when_its_status_counts_other_clusters_than_there_are() {
     let both = "2 clusters are selected";
     assert!(read_with(&counting(2, 1, both)).is_empty());

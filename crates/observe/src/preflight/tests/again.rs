@@ -75,6 +75,28 @@ fn the_place_of_a_cluster_that_does_not_answer_again_is_kept_for_the_timeout_onl
 }
 
 #[test]
+fn the_place_of_a_cluster_whose_earlier_probe_stays_is_kept_for_the_timeout_only() {
+    let mut world = accepted();
+    world.tells_at("p1", 0);
+    world.plan.ask_again = vec![Arc::from("a")];
+    for second in [400, 402, 406] {
+        assert_eq!(world.due(second), ["delete a p1"]);
+        world.ended("a", ProbeResult::Failed("denied by policy".to_owned()), second);
+    }
+    world.plan.ask_again.clear();
+    assert_eq!(world.says("a", 999), Preflight::Stale);
+    assert_eq!(world.reason("a", 1000), Some((true, Reason::PreflightUnknown)));
+    assert!(!world.preflights.has_stale_image("a", at(1000)));
+    assert_eq!(world.due(1000), ["delete a p1"], "it is tried again");
+    world.index.remove_probe("a", "p1");
+    world.ended("a", ProbeResult::Done, 1001);
+    assert_eq!(world.due(1001), ["create a"]);
+    world.ended("a", ProbeResult::Done, 1002);
+    world.tells_at("p2", 1002);
+    assert_eq!(world.says("a", 1010), Preflight::Ready);
+}
+
+#[test]
 fn a_request_by_version_alone_is_checked_by_the_cluster_and_needs_no_second_question() {
     let mut world = world(&["a"]);
     world.version += 1;
@@ -101,6 +123,27 @@ fn an_image_that_was_told_long_ago_or_by_a_clock_that_is_not_trusted_is_not_requ
         world.preflights.request("a", false, at(10)),
         WorkRequest::AsPlanned
     );
+}
+
+#[test]
+fn by_a_clock_that_is_not_trusted_no_cluster_is_ready_that_must_be_asked_by_its_image() {
+    let mut world = accepted();
+    world.tells_at("p1", 0);
+    assert_eq!(world.says("a", 10), Preflight::Ready);
+    world.asker.clock_trusted = false;
+    world.refresh(10);
+    assert_eq!(world.says("a", 10), Preflight::Stale);
+    world.asker.clock_trusted = true;
+    world.refresh(20);
+    assert_eq!(world.says("a", 20), Preflight::Ready);
+}
+
+#[test]
+fn a_request_by_version_alone_needs_no_clock() {
+    let mut world = world(&["a"]);
+    world.asker.clock_trusted = false;
+    world.answers("a", status_of_probe(), 1);
+    assert_eq!(world.says("a", 2), Preflight::Ready);
 }
 
 #[test]

@@ -15,6 +15,21 @@ fn answers_that_changed_while_the_clock_was_ahead_settle_soon_after_it_is_right_
 }
 
 #[test]
+fn answers_that_changed_often_while_the_clock_was_ahead_count_soon_after_it_is_right_again() {
+    let mut world = world(&["c1"]);
+    for second in [4000, 4002] {
+        world.answers("c1", status_of_probe(), second);
+        world.answers("c1", without_offer(), second + 1);
+    }
+    world.preflights.clamp_waits(at(100));
+    world.answers("c1", status_of_probe(), 100);
+    assert_eq!(world.reason("c1", 100), Some((true, Reason::NotOffered)));
+    assert_eq!(world.wake(100), Some(at(110)));
+    world.refresh(110);
+    assert_eq!(world.says("c1", 110), Preflight::Ready);
+}
+
+#[test]
 fn a_channel_that_was_set_while_the_clock_was_ahead_counts_soon_after_it_is_right_again() {
     let mut world = world(&["c1"]);
     let mut asked = (*question()).clone();
