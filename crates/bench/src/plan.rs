@@ -390,6 +390,7 @@ pub fn cluster(name: &str, stand: Stand) -> Cluster {
         backoff: None,
         unsettled: None,
         late: None,
+        also_late: [None; 3],
         awaited_attempt: None,
         read: None,
         version: "4.11.9".into(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use kube::Client;
+use rollout::KnownApprovals;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -343,8 +344,10 @@ async fn carry_out_while_leading(
 ) -> (WriteResult, Load) {
     let ended = leadership.subscribe().get().term().map(lease::Term::ended);
     let invalidated = context.freshness.invalidated();
+    // An approval that counted may have been taken back unheard. What needs none is planned again and sent.
     let may_write = leadership.is_leader()
         && context.freshness.is_open()
+        && (context.freshness.approvals() == KnownApprovals::Current || !job.goes_by_approvals())
         && context.with(|state| state.is_asked_for(job, context.now()));
     let Some(ended) = ended.filter(|_| may_write) else {
         return (WriteResult::NotLeading, Load::Unknown);

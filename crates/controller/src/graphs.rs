@@ -102,7 +102,10 @@ impl Graphs {
         if !known.wanted.contains(&wanted) {
             shared.news.notify_one();
         }
-        known.updates.get(&wanted).cloned()
+        // Nothing is read between two terms, and not before the requests that are due earlier have ended.
+        let (_, read) = known.channels.get(shared.key(channel))?.graph.as_ref()?;
+        let counts = clock::since(*read) <= MAX_AGE;
+        known.updates.get(&wanted).filter(|_| counts).cloned()
     }
 }
 

@@ -300,6 +300,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             backoff: entry.backoff.get(name).map(Backoff::of_cluster),
             unsettled: doubts.open.map(|unsettled| unsettled.step),
             late: doubts.late.map(|unsettled| unsettled.step),
+            also_late: doubts.also_late.map(|late| late.map(|unsettled| unsettled.step)),
             awaited_attempt: doubts.start().or(starting).cloned(),
             read: entry
                 .readings

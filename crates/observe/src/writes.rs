@@ -2,6 +2,7 @@
 //! must not repeat a write that is running, has failed or may still take effect.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -11,7 +12,7 @@ use crate::index::{Index, Uid};
 
 /// Time after which a write that was given up can no longer take effect. The API server gives up a request 60
 /// s after it has received it; the rest is a margin for what its store had accepted by then.
-pub const CERTAIN_AFTER: TimeDelta = TimeDelta::seconds(90);
+const CERTAIN_AFTER: Duration = Duration::from_secs(90);
 /// What has been forbidden for this long must be permitted by a human.
 const LASTING_AFTER: TimeDelta = TimeDelta::seconds(60);
 /// How long a cluster whose namespace is missing is left out before it is tried again.
@@ -104,15 +105,22 @@ pub struct Unsettled {
     /// deleted since.
     pub created: Option<Attempt>,
     /// When the last try that may have taken effect was given up, or 30 s after that if the term ended before its time limit: it may
-    /// still have been on its way. `None`: all tries were postponed by the hub.
-    pub given_up: Option<DateTime<Utc>>,
+    /// still have been on its way. By a clock that nobody sets. `None`: all tries were postponed by the hub.
+    pub given_up: Option<Instant>,
 }
 
 impl Unsettled {
+    /// For how long a try may still take effect.
+    #[must_use]
+    pub fn left(&self, now: Instant) -> Duration {
+        let over = self.given_up.map(|at| at + CERTAIN_AFTER);
+        over.map_or(Duration::ZERO, |over| over.saturating_duration_since(now))
+    }
+
     /// True when no try can take effect any more.
     #[must_use]
-    pub fn is_over(&self, now: DateTime<Utc>) -> bool {
-        self.given_up.is_none_or(|at| at + CERTAIN_AFTER <= now)
+    pub fn is_over(&self, now: Instant) -> bool {
+        self.left(now).is_zero()
     }
 
     /// True when the work of the last try exists, so no second one can be created.
@@ -131,6 +139,8 @@ pub struct Doubts<'a> {
     pub open: Option<&'a Unsettled>,
     /// Of another step. Its work is there, and an earlier creation may still take effect if the work is deleted.
     pub late: Option<&'a Unsettled>,
+    /// Further ones of this sort.
+    pub also_late: [Option<&'a Unsettled>; 3],
 }
 
 impl<'a> Doubts<'a> {
@@ -140,15 +150,19 @@ impl<'a> Doubts<'a> {
         let open = known
             .iter()
             .find(|unsettled| !unsettled.has_landed(cluster, uid, index));
-        let late = known
+        let mut late = known
             .iter()
-            .find(|unsettled| open.is_none_or(|open| open.step != unsettled.step));
-        Doubts { open, late }
+            .filter(|unsettled| open.is_none_or(|open| open.step != unsettled.step));
+        Doubts {
+            open,
+            late: late.next(),
+            also_late: [late.next(), late.next(), late.next()],
+        }
     }
 
     /// The attempt of a start that may create a work.
     pub(crate) fn start(self) -> Option<&'a Attempt> {
-        let all = [self.open, self.late].into_iter().flatten();
+        let all = [self.open, self.late].into_iter().chain(self.also_late).flatten();
         let mut starts = all.filter(|unsettled| unsettled.step != Step::PostAction);
         starts.find_map(|unsettled| unsettled.created.as_ref())
     }

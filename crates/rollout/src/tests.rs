@@ -7,6 +7,7 @@ mod blockers;
 mod clocks;
 mod doubt;
 mod downgrade;
+mod earlier_updates;
 mod edits;
 mod fall_back;
 mod forecast;

@@ -37,6 +37,17 @@ pub struct WriteJob {
     pub write: Write,
 }
 
+impl WriteJob {
+    /// True when approvals counted in the plan of the creation or change of a work.
+    #[must_use]
+    pub fn goes_by_approvals(&self) -> bool {
+        match &self.write {
+            Write::Create { params, .. } | Write::Update { params, .. } => !params.approvals.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 /// The input for rendering a work. Works are rendered when they are sent, because ten thousand queued bodies
 /// would not fit into memory.
 #[derive(Debug)]
@@ -57,10 +68,12 @@ pub struct WorkParams {
     pub attempt: Attempt,
     /// Start of the step's clock.
     pub started: DateTime<Utc>,
-    /// When the maintenance windows of the cluster close, if they were open when the write was planned, or an approval expires. After
-    /// that it may be permitted no more.
+    /// The write starts the cluster. What stops starts stops it as long as it has not been sent.
+    pub starts: bool,
+    /// When the maintenance windows of the cluster close, if they were open when the write was planned, an approval expires, or the
+    /// image by which the cluster is asked was told too long ago. After that it may be permitted no more.
     pub until: Option<DateTime<Utc>>,
-    /// The approvals of the upgrade when the write was planned.
+    /// The approvals of the upgrade that counted when the write was planned.
     pub approvals: Arc<[GivenApproval]>,
 }
 

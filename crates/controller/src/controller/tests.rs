@@ -12,6 +12,8 @@ use serde_json::json;
 
 use super::*;
 use crate::fixture::{context, note, report, upgrade, work};
+use crate::metrics::labels::WatchKind;
+use crate::state::freshness::KINDS;
 
 /// A writer that has ended, and a loop that requests shutdown while it is polled.
 async fn supervised(requests_shutdown: bool) -> anyhow::Result<()> {
@@ -72,6 +74,62 @@ async fn at_shutdown_the_writers_finish_what_they_have_begun() {
     shutdown.cancel();
     let outcome = supervise(&shutdown, pending(), tasks(pending()), tasks(writer)).await;
     assert!(outcome.is_ok() && finished.load(Ordering::SeqCst));
+}
+
+/// The watch of approvals has broken, and one of them may have been taken back since.
+#[tokio::test]
+async fn a_queued_start_for_which_approvals_counted_is_not_sent_while_it_is_not_known_which_there_are_still()
+{
+    let context = context(&["c1"]);
+    context.freshness.begin_term();
+    for kind in KINDS {
+        context.freshness.refreshed(kind, 1);
+    }
+    assert!(context.open());
+    let given = json!({
+        "metadata": {"name": "half", "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"upgrade": "u1", "checkpoint": "half", "planHash": "h", "approver": "anna"},
+    });
+    let approval: api::views::Approval = serde_json::from_value(given).unwrap();
+    let params = context.with(|state| {
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        state.index.approval(&Change::Applied(approval));
+        apply::WorkParams {
+            spec: Arc::clone(state.upgrades["u1"].in_force().unwrap()),
+            violations: None,
+            owner: Arc::from("ns/u1"),
+            cluster_uid: Arc::from(""),
+            cluster_id: None,
+            request: observe::index::WorkRequest::AsPlanned,
+            attempt: rollout::testing::first_attempt(),
+            started: at(0),
+            starts: false,
+            until: None,
+            approvals: state.index.approvals.of("ns/u1").into(),
+        }
+    });
+    assert_eq!(params.approvals.len(), 1);
+    let job = WriteJob {
+        upgrade: Arc::from("u1"),
+        write: Write::Create {
+            cluster: Arc::from("c1"),
+            step: Step::Platform,
+            params,
+            slot_released_at: None,
+        },
+    };
+    let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no hub"))
+    });
+    let (client, leadership) = (Client::new(nobody, "default"), lease::Handle::always());
+    for is_known in [false, true] {
+        if is_known {
+            context.freshness.refreshed(WatchKind::Approval, 1);
+        }
+        let (outcome, _) = carry_out_while_leading(&context, &client, &leadership, &job).await;
+        let is_sent = matches!(outcome, WriteResult::Failed(_));
+        assert_eq!(is_sent, is_known, "{outcome:?}");
+    }
 }
 
 /// Somebody sets a row back, or a report of a former leader arrives late.

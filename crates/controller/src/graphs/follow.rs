@@ -34,6 +34,7 @@ fn wanted(state: &State) -> Vec<Wanted> {
         .upgrades
         .values()
         .filter(|entry| entry.archive.is_none() && !entry.is_deleting())
+        .filter(|entry| state.settings.serves(&entry.namespace))
     {
         let questions = entry.in_force().map(|spec| spec.questions());
         if let Some((channel, version)) = questions.as_ref().and_then(|questions| questions.for_graph()) {

@@ -83,6 +83,20 @@ async fn what_cannot_be_read_any_more_counts_for_an_hour() {
     assert!(from(&graphs).is_some());
 }
 
+/// Only the leader reads.
+#[tokio::test(start_paused = true)]
+async fn what_was_read_in_an_earlier_term_counts_for_an_hour_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("graph.json");
+    std::fs::write(&path, graph(&["4.19.20"])).unwrap();
+    let graphs = of_file(&path).unwrap();
+    graphs.0.as_ref().unwrap().refresh(wanted(&["stable-4.20"])).await;
+    tokio::time::advance(MAX_AGE).await;
+    assert!(from(&graphs).is_some());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(from(&graphs), None);
+}
+
 /// A service that has the graph of one channel and knows no other, and counts requests.
 async fn service() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -298,11 +298,11 @@ fn prepare_writes(
     };
     let operations = plan.operations.iter().filter(|operation| !waits(operation));
     let mut jobs: Vec<WriteJob> = operations
-        .filter_map(|operation| prepare(entry, index, operation, (wanted, fleet), now))
+        .filter_map(|operation| prepare(entry, index, operation, (wanted, fleet, plan), now))
         .collect();
     let next_look = (!taken.is_empty()).then(|| now + NEXT_LOOK);
     let wakes = plan.wake_at.into_iter().chain(next_look);
-    entry.wake_at = wakes.chain(entry.due_at(now)).min();
+    entry.wake_at = wakes.chain(entry.due_at(now, clock::now())).min();
     for job in &jobs {
         if let Write::Delete {
             cluster,
@@ -374,6 +374,8 @@ fn commit_plan(
     for cluster in &plan.dropped {
         hub.index.forget_vanished(cluster, &entry.uid);
     }
+    // Starts of earlier plans may still be queued.
+    entry.starts_stopped = plan.starts_stopped;
     let mut jobs = prepare_writes(entry, hub, wanted, fleet, plan, now);
     let instant = clock::now();
     // Fleet and plan are both sorted by name, so one pass finds all clusters.

@@ -6,7 +6,7 @@ use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
 use observe::index::{Index, WorkRequest};
 use rollout::maintenance::Opening;
-use rollout::{Attempt, DeleteReason, Fleet, Operation, Step};
+use rollout::{Attempt, DeleteReason, Fleet, GivenApproval, KnownApprovals, Operation, Phase, Plan, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
@@ -40,7 +40,7 @@ pub(super) fn prepare(
     entry: &mut UpgradeEntry,
     index: &Index,
     operation: &Operation,
-    (wanted, fleet): (&PlanRequest, &Fleet),
+    (wanted, fleet, plan): (&PlanRequest, &Fleet, &Plan),
     now: DateTime<Utc>,
 ) -> Option<WriteJob> {
     let cluster = operation.cluster();
@@ -51,7 +51,7 @@ pub(super) fn prepare(
         entry.hold_off(cluster, now, operation.kind(), wait);
         return None;
     }
-    let write = write_of(entry, index, operation, (wanted, fleet), now)?;
+    let write = write_of(entry, index, operation, (wanted, fleet, plan), now)?;
     entry.begin(cluster, start(operation));
     Some(WriteJob {
         upgrade: Arc::clone(&entry.uid),
@@ -76,7 +76,7 @@ fn write_of(
     entry: &UpgradeEntry,
     index: &Index,
     operation: &Operation,
-    (wanted, fleet): (&PlanRequest, &Fleet),
+    (wanted, fleet, plan): (&PlanRequest, &Fleet, &Plan),
     now: DateTime<Utc>,
 ) -> Option<Write> {
     let cluster = Arc::clone(operation.cluster());
@@ -84,17 +84,21 @@ fn write_of(
     let uid = || index.work_of(&cluster, step).map(|view| Arc::clone(&view.uid));
     let managed = || index.clusters.get(&cluster);
     let params = |attempt: &Attempt, started: DateTime<Utc>| {
+        let (request, fresh_until) = request(entry, index, (&cluster, attempt), wanted, now);
+        let fresh_until = fresh_until.filter(|_| step == Step::Platform);
+        let until = permitted_until(fleet, &cluster, now);
         Some(WorkParams {
             spec: Arc::clone(wanted.spec.as_ref()?),
             violations: wanted.violations.clone(),
             owner: Arc::clone(&entry.key),
             cluster_uid: managed().map_or_else(Arc::default, |view| Arc::clone(&view.uid)),
             cluster_id: managed().and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
-            request: request(entry, index, (&cluster, attempt), wanted, now),
+            request,
             attempt: attempt.clone(),
             started,
-            until: permitted_until(fleet, &cluster, now),
-            approvals: Arc::clone(&fleet.approvals),
+            starts: is_start(plan, &cluster),
+            until: until.into_iter().chain(fresh_until).min(),
+            approvals: counted_approvals(wanted, fleet),
         })
     };
     Some(match operation {
@@ -131,12 +135,27 @@ fn write_of(
         Operation::Read { .. } => read(entry, index, cluster, step, now),
         Operation::Delete { why, .. } => Write::Delete {
             uid: uid()?,
-            version: kept_version(index, &cluster, step, *why),
+            version: kept_version(entry, index, (&cluster, step), *why),
             cluster,
             step,
             halt: is_halt(*why),
         },
     })
+}
+
+/// True when a plan starts a cluster.
+fn is_start(plan: &Plan, cluster: &str) -> bool {
+    let found = plan.clusters.binary_search_by(|known| (*known.name).cmp(cluster));
+    found.is_ok_and(|position| plan.clusters[position].starting)
+}
+
+/// The approvals that count in a plan: none while it is not known which there are still.
+fn counted_approvals(wanted: &PlanRequest, fleet: &Fleet) -> Arc<[GivenApproval]> {
+    if wanted.policy.approvals == KnownApprovals::Current {
+        Arc::clone(&fleet.approvals)
+    } else {
+        Arc::default()
+    }
 }
 
 /// When the maintenance windows of a cluster close, if they are open, or the next approval expires. Whatever is planned while windows are
@@ -161,20 +180,25 @@ fn permitted_until(fleet: &Fleet, cluster: &str, now: DateTime<Utc>) -> Option<D
 }
 
 /// How a cluster is asked for the version: by its answers or, once a work of this attempt asks for it or the cluster has begun the
-/// update, as that work does.
+/// update, as that work does. And until when, if answers by which it is asked are good for some minutes only.
 fn request(
     entry: &UpgradeEntry,
     index: &Index,
     (cluster, attempt): (&str, &Attempt),
     wanted: &PlanRequest,
     now: DateTime<Utc>,
-) -> WorkRequest {
+) -> (WorkRequest, Option<DateTime<Utc>>) {
     let policy = &wanted.policy;
     let work = index.work_of(cluster, Step::Platform);
     let asked = work.filter(|view| view.upgrade == entry.uid && view.work.asks_for(policy, Some(attempt)));
     match asked {
-        Some(view) => view.request.clone(),
-        None => entry.preflights.request(cluster, policy.clock_trusted, now),
+        Some(view) => (view.request.clone(), None),
+        None => {
+            let request = entry.preflights.request(cluster, policy.clock_trusted, now);
+            let is_by_image = matches!(request, WorkRequest::Image(_));
+            let until = entry.preflights.image_until(cluster).filter(|_| is_by_image);
+            (request, until)
+        }
     }
 }
 
@@ -186,9 +210,28 @@ const fn is_halt(why: DeleteReason) -> bool {
 /// The version of a work that may only be deleted as it is known: one whose step is over. Another upgrade may be taking it over
 /// at this moment (`docs/design/rules.md#platform-work-kept`), or the storage of the hub may have gone back to a time before the
 /// step was over, and the deletion would make it run twice (`docs/design/rules.md#terminal-row-first`).
-fn kept_version(index: &Index, cluster: &str, step: Step, why: DeleteReason) -> Option<u64> {
-    let view = index.work_of(cluster, step).filter(|_| !is_halt(why));
+///
+/// The same holds when the upgrade is being deleted, on a cluster where nothing of it is under way: if the response to the deletion is
+/// lost, the deletion may be carried out when another upgrade has taken the work over.
+fn kept_version(
+    entry: &UpgradeEntry,
+    index: &Index,
+    (cluster, step): (&str, Step),
+    why: DeleteReason,
+) -> Option<u64> {
+    let stops_a_step = is_halt(why) && !(why == DeleteReason::UpgradeDeleted && may_give_way(entry, cluster));
+    let view = index.work_of(cluster, step).filter(|_| !stops_a_step);
     view.map(|view| view.version)
+}
+
+/// True when nothing of an upgrade is under way on a cluster by its row, so another upgrade may take the works over that are left there
+/// (`docs/design/rules.md#giving-way`).
+fn may_give_way(entry: &UpgradeEntry, cluster: &str) -> bool {
+    let row = entry.rows.get(cluster);
+    row.is_some_and(|row| {
+        let phase = row.record.phase;
+        !row.record.unreadable && !phase.is_at_work() && phase != Phase::PreActionDegraded
+    })
 }
 
 fn read(

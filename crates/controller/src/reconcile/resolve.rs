@@ -95,7 +95,7 @@ fn task(
         }
     }
     let entry = upgrades.get_mut(uid)?;
-    if entry.settle(index, now) {
+    if entry.settle(index, clock::now()) {
         wake_conflicting(upgrades);
     }
     let entry = upgrades.get_mut(uid)?;

@@ -27,20 +27,13 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     record_object(state, result, now);
     record_deletion(&mut state.index, &write, result, now);
     let Some(entry) = state.upgrades.get_mut(&upgrade) else {
-        if let (
-            Write::Delete { uid, .. } | Write::DeleteProbe { uid, .. },
-            WriteResult::DeletionAccepted { .. },
-        ) = (&write, result)
-            && state.orphans.contains(uid)
-        {
-            context.metrics.orphan_swept();
-        }
+        record_sweep(context, state, &write, result);
         return;
     };
     entry.skew = context.skew();
     let (unsettled, cluster) = (entry.unsettled.len(), write.cluster().cloned());
     let was_forbidden = is_forbidden(entry, cluster.as_deref());
-    record_certainty(entry, &write, result, now);
+    record_certainty(entry, &write, result);
     match write {
         Write::Create {
             cluster,
@@ -69,7 +62,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
             match result {
                 WriteResult::Failed(error) => entry.fail(&cluster, now, error),
                 WriteResult::NotLeading | WriteResult::GivenUp => {}
-                _ => entry.note_reading(&cluster, step, asked, now, &state.index),
+                _ => entry.note_reading(&cluster, step, asked, (now, clock::now()), &state.index),
             }
             entry.end(&cluster);
         }
@@ -100,8 +93,20 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     }
 }
 
+/// Records the deletion of what is left of an upgrade that is gone.
+fn record_sweep(context: &Context, state: &mut State, write: &Write, result: &WriteResult) {
+    match (write, result) {
+        (
+            Write::Delete { uid, .. } | Write::DeleteProbe { uid, .. },
+            WriteResult::DeletionAccepted { .. },
+        ) if state.orphans.contains(uid) => context.metrics.orphan_swept(),
+        (Write::Delete { uid, .. }, WriteResult::Work(_)) => state.orphans.look_again(uid, clock::now()),
+        _ => {}
+    }
+}
+
 /// Records whether the creation or change of a work took effect.
-fn record_certainty(entry: &mut UpgradeEntry, write: &Write, result: &WriteResult, now: DateTime<Utc>) {
+fn record_certainty(entry: &mut UpgradeEntry, write: &Write, result: &WriteResult) {
     let (cluster, step, kind, params) = match write {
         Write::Create {
             cluster,
@@ -112,7 +117,7 @@ fn record_certainty(entry: &mut UpgradeEntry, write: &Write, result: &WriteResul
         Write::Update { cluster, params, .. } => (cluster, Step::Platform, OperationKind::Update, params),
         _ => return,
     };
-    entry.record_certainty(cluster, (step, kind), &params.attempt, result, now);
+    entry.record_certainty(cluster, (step, kind), &params.attempt, result, clock::now());
 }
 
 /// Records the object that a response contains.
@@ -167,6 +172,11 @@ fn record_report(entry: &mut UpgradeEntry, due: ShardWrite, result: &WriteResult
             rows,
             about_rows,
         } => entry.rows.refused(&due, rows, *about_rows, text, now),
+        WriteResult::Failed(error)
+            if matches!(error.kind, WriteErrorKind::Forbidden | WriteErrorKind::Invalid) =>
+        {
+            entry.rows.forbidden(&due, &error.message, now);
+        }
         _ => entry.rows.failed(&due, now),
     }
     matches!(
@@ -278,12 +288,13 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult, now: 
             },
             WriteResult::Gone,
         ) => index.mark_vanished(cluster, *step, uid, now),
-        (Write::Update { cluster, uid, .. }, WriteResult::Gone) => {
+        (Write::Update { cluster, uid, .. } | Write::Withdraw { cluster, uid, .. }, WriteResult::Gone) => {
             index.remove_work(cluster, Step::Platform, uid, now);
         }
-        (Write::Update { cluster, uid, .. }, WriteResult::WorkChanged(work))
-            if work.metadata.uid.as_deref() != Some(uid) =>
-        {
+        (
+            Write::Update { cluster, uid, .. } | Write::Withdraw { cluster, uid, .. },
+            WriteResult::WorkChanged(work),
+        ) if work.metadata.uid.as_deref() != Some(uid) => {
             index.remove_work(cluster, Step::Platform, uid, now);
         }
         _ => {}

@@ -16,9 +16,10 @@ pub fn older_storage(job: &WriteJob, result: &WriteResult) -> Option<(WatchKind,
             let known = due.replaces.as_ref()?.version;
             (WatchKind::Report, version_of(&report.metadata), known)
         }
-        (Write::Update { version: known, .. }, WriteResult::WorkChanged(work)) => {
-            (WatchKind::Work, version_of(&work.metadata), *known)
-        }
+        (
+            Write::Update { version: known, .. } | Write::Withdraw { version: known, .. },
+            WriteResult::WorkChanged(work),
+        ) => (WatchKind::Work, version_of(&work.metadata), *known),
         (
             Write::Delete {
                 version: Some(known), ..

@@ -93,7 +93,11 @@ impl AskedFor {
         let before = self.plan.replace(plan_hash.clone());
         // The same text would not be sent twice in ten minutes.
         let is_again = before.is_none() && self.last.as_ref() == Some(plan_hash);
-        let again = if is_again { " again" } else { "" };
+        let again = if is_again {
+            format!(", since {} again,", now.format("%H:%M:%SZ"))
+        } else {
+            String::new()
+        };
         self.last = Some(plan_hash.clone());
         let instead = before.map_or_else(String::new, |before| format!(" and no longer of {before}"));
         NextEvent::Ask(format!(

@@ -61,6 +61,18 @@ impl Rows {
             || in_doubt.any(|(name, _)| **name == *cluster)
     }
 
+    /// Notes the records that the hub has accepted, although somebody else may have changed the report since.
+    pub(super) fn note_accepted(&mut self, due: &ShardWrite) {
+        for ((cluster, record), target) in due.records.iter().zip(&due.targets) {
+            if let Some(row) = self.by_cluster.get_mut(cluster)
+                && row.shard == due.shard
+            {
+                row.stored = Some(Arc::clone(record));
+                row.stored_target = Arc::clone(target);
+            }
+        }
+    }
+
     /// Finds in the hub's copy of a shard the records that were sent without a response. Those that are there were
     /// accepted, so that a rejection does not set their rows back to an earlier record.
     pub(super) fn confirm_in_doubt(&mut self, shard: usize, rows: &StoredRows) {

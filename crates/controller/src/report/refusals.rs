@@ -12,6 +12,8 @@ use super::shard::{Refusals, Refused, ShardWrite};
 
 /// Time after which a rejected row is sent again, because the schema may have been fixed.
 const RETRY_AFTER: Duration = Duration::from_mins(5);
+/// Failed writes in a row after which a report that the hub forbids is told. By the waits between them that is after a minute.
+const LASTING_FAILURES: u32 = 6;
 
 impl Rows {
     /// Number of rows that the hub rejects.
@@ -52,8 +54,15 @@ impl Rows {
             return;
         }
         let text: Arc<str> = Arc::from(api::text::cut(text, 512));
-        self.shards[due.shard].writing = false;
+        let entry = &mut self.shards[due.shard];
+        entry.writing = false;
+        let seen = std::mem::take(&mut entry.seen);
+        let differs = seen.version > entry.copy.version;
         self.forget_in_doubt(due.shard, due.in_doubt);
+        if differs {
+            // Another write took effect meanwhile. The next one conflicts with it, and then it is read.
+            self.disown(due.shard, None, now);
+        }
         let blamed: Vec<&(Arc<str>, Arc<Record>)> = match due.unproven.as_slice() {
             _ if !about_rows => Vec::new(),
             [only] if named.is_empty() => vec![only],
@@ -97,6 +106,17 @@ impl Rows {
         shard.retry_at.get_or_insert(now + RETRY_AFTER);
         shard.search(now, max_rows);
         self.hold_former(due.shard);
+    }
+
+    /// Handles that the hub forbids a write of a shard, for example because of a quota. If that lasts, only a human can permit it, and
+    /// the upgrade must not look as if its records were stored.
+    pub fn forbidden(&mut self, due: &ShardWrite, text: &str, now: Instant) {
+        self.failed(due, now);
+        if let Some(shard) = self.shards.get_mut(due.shard).filter(|_| due.term == self.term)
+            && shard.failures >= LASTING_FAILURES
+        {
+            shard.refused = Some(Arc::from(api::text::cut(text, 512)));
+        }
     }
 
     /// A row whose record is rejected, or waits for the next step of a search, is written in the form that the hub accepted

@@ -212,7 +212,7 @@ impl Rows {
     /// that the hub holds. If they are not known, a cluster that held a slot by its last row still does, and of any other row only
     /// the attempt counts. For a cluster that has no row there, the one that a lower shard may still have counts. A row that goes
     /// back to an earlier record when the shard is written again counts as that record already, if it holds a slot.
-    fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
+    pub(super) fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
         self.is_disowned = true;
         self.shards[shard].disowned = true;
         self.shards[shard].changed.get_or_insert(now);
@@ -298,7 +298,12 @@ impl Rows {
             changes.any = true;
             self.shards[row.shard].mark(now, state.urgent);
         }
+        let is_incomplete = self.is_incomplete();
         for (state, canary, left) in joined {
+            // Its row may be in the report that cannot be read. By another one it would start in the next plan.
+            if is_incomplete && state.record.phase.is_queued() {
+                continue;
+            }
             self.join(state, policy, now, (canary, left));
             changes.phase_changes.push(PhaseChange {
                 cluster: Arc::clone(&state.name),
@@ -474,6 +479,7 @@ impl Rows {
         let version = entry.copy.version.max(seen.version).max(result.version);
         let uid = if differs { seen.uid } else { result.uid };
         entry.copy = Copy { version, uid };
+        self.note_accepted(&due);
         if differs {
             self.disown(due.shard, None, now);
             return;
@@ -485,16 +491,13 @@ impl Rows {
             let is_tried = |refused: &Refused| refused.shard == due.shard && refused.is_tried;
             self.refusals.retain(|_, refused| !is_tried(refused));
         }
-        for ((cluster, record), target) in due.records.into_iter().zip(due.targets) {
+        for (cluster, record) in due.records {
             self.refusals.remove(&cluster);
             if let Some(row) = self.by_cluster.get_mut(&cluster)
                 && row.shard == due.shard
+                && !is_overtaken(&self.outdated, &cluster, due.shard)
             {
-                row.stored = Some(Arc::clone(&record));
-                row.stored_target = target;
-                if !is_overtaken(&self.outdated, &cluster, due.shard) {
-                    row.written = Some(record);
-                }
+                row.written = Some(record);
             }
         }
     }

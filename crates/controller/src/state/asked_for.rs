@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use resolve::spec::ResolvedSpec;
+use rollout::LEAVE_DEBOUNCE;
 
 use crate::apply::{WorkParams, Write, WriteJob};
 use crate::state::context::State;
+use crate::state::upgrade::UpgradeEntry;
 
 impl State {
     /// False for the creation or change of a work that was planned by another spec than the present one, while maintenance windows were
     /// open that have closed since, or before an approval has expired or was taken back. It may start what its author has paused, lead to a
     /// target that is none any more, withdraw the update of a cluster that is not left out any more, or start a cluster too late for its
-    /// window. If it is still due, it is planned again.
+    /// window. Nor for a start, if the latest plan starts nothing any more or its cluster has left. If it is still due, it is planned again.
     #[must_use]
     pub fn is_asked_for(&self, job: &WriteJob, now: DateTime<Utc>) -> bool {
         let (planned, violations) = match &job.write {
@@ -34,6 +36,12 @@ impl State {
         else {
             return false;
         };
+        if let Write::Create { params, cluster, .. } | Write::Update { params, cluster, .. } = &job.write
+            && params.starts
+            && (entry.starts_stopped || has_left(entry, cluster, now))
+        {
+            return false;
+        }
         match (&entry.spec, violations) {
             (Ok(spec), _) => Arc::ptr_eq(spec, planned),
             // Clusters in flight continue by the last valid spec, and the plan that was made after the invalid edit starts no other.
@@ -59,6 +67,12 @@ impl State {
         let entry = self.upgrades.get(upgrade).filter(|entry| !entry.is_deleting());
         entry.is_some_and(|entry| entry.is_in_force(planned))
     }
+}
+
+/// True when a cluster has been out of the selection for so long that one that has not started is dropped.
+fn has_left(entry: &UpgradeEntry, cluster: &str, now: DateTime<Utc>) -> bool {
+    let since = entry.left.get(cluster);
+    since.is_some_and(|since| *since + LEAVE_DEBOUNCE <= now)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Waits after failed writes, and what the result of a write says about whether it took effect.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::writes::{Backoff, Forbidden};
@@ -15,7 +15,7 @@ pub(crate) const BLOCKER_RETRY: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30)
 
 /// How long a write may be on its way to the hub after it was sent, even if nobody waits for its response any more: as long as a
 /// writer waits for one, and as sent data may remain unacknowledged (`WRITE_TIMEOUT` and `ACKNOWLEDGED`).
-pub(crate) const ON_THE_WAY: TimeDelta = TimeDelta::seconds(30);
+const ON_THE_WAY: Duration = Duration::from_secs(30);
 
 /// The wait after another failure.
 pub(crate) fn after_failure(before: Option<&Backoff>, now: DateTime<Utc>, error: &WriteError) -> Backoff {
@@ -92,7 +92,7 @@ pub(crate) fn certainty(outcome: &WriteResult) -> Certainty {
 }
 
 /// When a write without a response counts as given up. The end of a term does not call back what was sent shortly before it.
-pub(crate) fn given_up_at(outcome: &WriteResult, now: DateTime<Utc>) -> DateTime<Utc> {
+pub(crate) fn given_up_at(outcome: &WriteResult, now: Instant) -> Instant {
     if matches!(outcome, WriteResult::GivenUp) {
         now + ON_THE_WAY
     } else {
@@ -120,6 +120,6 @@ mod tests {
 
     #[test]
     fn a_write_is_on_its_way_for_as_long_as_a_writer_waits() {
-        assert_eq!(ON_THE_WAY.to_std().unwrap(), crate::controller::WRITE_TIMEOUT);
+        assert_eq!(ON_THE_WAY, crate::controller::WRITE_TIMEOUT);
     }
 }

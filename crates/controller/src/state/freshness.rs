@@ -202,6 +202,8 @@ impl Freshness {
         let Some(found) = inner.of(kind) else { return };
         let was_watched = found.fresh.take() == Some(generation);
         if !found.is_awaited {
+            // Its next list is requested after all that has broken until now.
+            found.doubtful = false;
             return;
         }
         let was_open = std::mem::take(&mut inner.open);
@@ -213,7 +215,7 @@ impl Freshness {
         } else if was_watched {
             // A list that nobody waits for, and that is still to come, must not put the view off.
             for known in &mut inner.kinds {
-                known.doubtful |= known.is_awaited || known.fresh.is_some();
+                known.doubtful |= known.is_awaited || known.fresh == Some(generation);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::state::context::State;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::state::orphans::{OrphanCandidate, OrphanDecision, Orphans};
+use crate::state::orphans::{BATCH, OrphanCandidate, OrphanDecision, Orphans};
 
 /// How often the index is searched.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -66,6 +66,8 @@ impl State {
                 .probe(&one.cluster)
                 .is_some_and(|probe| !probe.is_ending),
         });
+        // Only then: works whose agents never release them must not keep the others waiting.
+        due.truncate(BATCH);
         self.orphans.evaluating = !due.is_empty();
         due
     }
@@ -100,12 +102,18 @@ impl State {
                     let (cluster, uid) = (one.cluster, one.uid);
                     let write = match one.kind {
                         WorkKind::Step(step) => {
-                            self.index.mark_deleting(&cluster, step, &uid, None);
+                            // Another upgrade may have taken it over in place since it was read, or may be doing so.
+                            let view = self.index.work_of(&cluster, step);
+                            let view = view.filter(|view| view.uid == uid && view.upgrade == one.upgrade);
+                            let Some(version) = view.map(|view| view.version) else {
+                                continue;
+                            };
+                            self.index.mark_deleting(&cluster, step, &uid, Some(version));
                             Write::Delete {
                                 cluster,
                                 step,
                                 uid,
-                                version: None,
+                                version: Some(version),
                                 halt: false,
                             }
                         }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::state::settings::Settings;
 
 /// Largest number of works that are evaluated at once.
-const BATCH: usize = 50;
+pub(super) const BATCH: usize = 50;
 /// How long the upgrade of a work must have been gone before the work is removed.
 pub const SWEEP_AFTER: Duration = Duration::from_mins(10);
 
@@ -140,6 +140,13 @@ impl Orphans {
         self.known.values().any(|orphan| *orphan.uid == *uid)
     }
 
+    /// Handles that the hub holds another version of a work than the one to be deleted: it is evaluated again.
+    pub fn look_again(&mut self, uid: &str, now: Instant) {
+        for orphan in self.known.values_mut().filter(|orphan| *orphan.uid == *uid) {
+            orphan.next = now;
+        }
+    }
+
     /// Sets the works that currently have no upgrade. Works that were known before keep their time.
     pub(super) fn take(&mut self, found: Vec<OrphanCandidate>, now: Instant) {
         let mut before = std::mem::take(&mut self.known);
@@ -169,6 +176,6 @@ impl Orphans {
             uid: Arc::clone(&orphan.uid),
             upgrade: Arc::clone(&orphan.upgrade),
         };
-        due.map(candidate).take(BATCH).collect()
+        due.map(candidate).collect()
     }
 }

@@ -15,8 +15,7 @@ use observe::index::{Index, Uid};
 use observe::preflight::Preflights;
 use observe::selection::Selected;
 use observe::writes::{
-    Backoff, BlockerKind, CERTAIN_AFTER, Doubts, LastReading, MISSING_RETRY, RunningWrites, StepBlocker,
-    Unsettled,
+    Backoff, BlockerKind, Doubts, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
 };
 use resolve::origin::Origin;
 use resolve::spec::ResolvedSpec;
@@ -29,8 +28,8 @@ use crate::report::rows::Rows;
 use crate::report::tally::Tally;
 use crate::report::writer::StatusState;
 use crate::state::backoff::{
-    BACKOFF, BLOCKER_RETRY, Certainty, ON_THE_WAY, after_failure, certainty, clamp, doubled, given_up_at,
-    held_off, note_forbidden,
+    BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, given_up_at, held_off,
+    note_forbidden,
 };
 use crate::state::operation_limit::OperationLimit;
 
@@ -91,6 +90,8 @@ pub struct UpgradeEntry {
     pub rows: Rows,
     /// What the records added up to after the last pass.
     pub tally: Tally,
+    /// The last plan starts no cluster, whichever it is.
+    pub starts_stopped: bool,
     /// Running writes, by cluster.
     pub running: AHashMap<Arc<str>, RunningWrites>,
     /// Failed writes, by cluster.
@@ -156,6 +157,7 @@ impl UpgradeEntry {
                 .unwrap_or_default(),
             rows: Rows::new(&name),
             tally: Tally::default(),
+            starts_stopped: false,
             namespace,
             name,
             object,
@@ -305,13 +307,14 @@ impl UpgradeEntry {
 
     /// When to reconcile because of something that is not in a plan: a cluster whose namespace was missing must be
     /// checked again (clusters that are due are removed here), an uncertainty ends by time alone, or an operation was held
-    /// back.
-    pub fn due_at(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// back. `at`: the same moment as `now`, by a clock that nobody sets.
+    pub fn due_at(&mut self, now: DateTime<Utc>, at: Instant) -> Option<DateTime<Utc>> {
         self.missing.retain(|_, since| now < *since + MISSING_RETRY);
         let missing = self.missing.values().min().map(|since| *since + MISSING_RETRY);
         let waits = self.backoff.values().map(|backoff| backoff.until);
         let waits = waits.filter(|until| *until > now);
-        missing.into_iter().chain(self.settles_at(now)).chain(waits).min()
+        let settles = self.settles_in(at).map(|left| now + left);
+        missing.into_iter().chain(settles).chain(waits).min()
     }
 
     /// Records that writes for a cluster start; `starting`: the attempt of one that starts a step.
@@ -370,13 +373,12 @@ impl UpgradeEntry {
         for blocker in self.blockers.values_mut() {
             blocker.retry_at = blocker.retry_at.min(now + BLOCKER_RETRY.1);
         }
-        for unsettled in self.unsettled.values_mut().flatten() {
-            unsettled.given_up = unsettled.given_up.map(|at| at.min(now + ON_THE_WAY));
-        }
         for since in self.left.values_mut() {
             *since = (*since).min(now);
         }
         self.preflights.clamp_waits(now);
+        // Nobody knows when these were read, and a deadline must not count by one from before it.
+        self.readings.retain(|_, reading| reading.answered <= now);
         // Nobody knows for how long these have been missing, so they are looked for at once.
         self.missing.retain(|_, since| *since <= now);
     }
@@ -404,7 +406,7 @@ impl UpgradeEntry {
         (step, kind): (Step, OperationKind),
         attempt: &Attempt,
         outcome: &WriteResult,
-        now: DateTime<Utc>,
+        now: Instant,
     ) {
         let given_up = match certainty(outcome) {
             Certainty::Unsent => return,
@@ -440,7 +442,7 @@ impl UpgradeEntry {
     }
 
     /// The write succeeded, was rejected, or its work does not exist. Earlier tries may still take effect for a while.
-    fn rule_out(&mut self, cluster: &str, step: Step, now: DateTime<Utc>) {
+    fn rule_out(&mut self, cluster: &str, step: Step, now: Instant) {
         // While the clock is wrong, no time counts as passed.
         if self.skew.is_some() {
             return;
@@ -454,7 +456,7 @@ impl UpgradeEntry {
     }
 
     /// Removes writes that took effect, once no earlier try can take effect any more. Returns true if any was removed.
-    pub fn settle(&mut self, index: &Index, now: DateTime<Utc>) -> bool {
+    pub fn settle(&mut self, index: &Index, now: Instant) -> bool {
         let uid = &self.uid;
         let mut settled = false;
         self.unsettled.retain(|cluster, known| {
@@ -476,26 +478,21 @@ impl UpgradeEntry {
         (step(doubts.open), step(doubts.late))
     }
 
-    /// When the next uncertainty ends by time alone.
-    fn settles_at(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let given_up = self
-            .unsettled
-            .values()
-            .flatten()
-            .filter_map(|unsettled| unsettled.given_up);
-        given_up
-            .map(|at| at + CERTAIN_AFTER)
-            .filter(|over| *over > now)
-            .min()
+    /// After which time the next uncertainty ends by time alone.
+    fn settles_in(&self, now: Instant) -> Option<Duration> {
+        let known = self.unsettled.values().flatten();
+        let left = known.map(|unsettled| unsettled.left(now));
+        left.filter(|left| !left.is_zero()).min()
     }
 
-    /// Records that a work was read. The index already contains the result.
+    /// Records that a work was read. The index already contains the result. `at`: the same moment as `now`, by a clock that
+    /// nobody sets.
     pub fn note_reading(
         &mut self,
         cluster: &Arc<str>,
         step: Step,
         asked: DateTime<Utc>,
-        now: DateTime<Utc>,
+        (now, at): (DateTime<Utc>, Instant),
         index: &Index,
     ) {
         let reading = LastReading {
@@ -504,12 +501,14 @@ impl UpgradeEntry {
             answered: now,
         };
         self.readings.insert(Arc::clone(cluster), reading);
-        self.rule_out(cluster, step, now);
+        // The response may have been on its way for long, and the write may have been carried out meanwhile.
+        let took = (now - asked).to_std().unwrap_or_default();
+        self.rule_out(cluster, step, at.checked_sub(took).unwrap_or(at));
         let mut known = self.unsettled.get(cluster).into_iter().flatten();
         let Some(open) = known.find(|unsettled| !unsettled.has_landed(cluster, &self.uid, index)) else {
             return self.succeed(cluster);
         };
-        let over = open.given_up.map_or(now, |at| at + CERTAIN_AFTER);
+        let over = now + open.left(at);
         let text = self.backoff.get(cluster).map_or_else(
             || Arc::from("the response to a write was lost"),
             |backoff| Arc::clone(&backoff.text),

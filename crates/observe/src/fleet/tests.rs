@@ -227,7 +227,7 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
         step,
         attempt: attempt.clone(),
         created: None,
-        given_up: Some(at(0)),
+        given_up: None,
     });
     entry.unsettled.insert(Arc::clone(&name), unsettled.into());
     let reading = LastReading {
@@ -269,6 +269,29 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
     assert_eq!(later.read, None, "an old result");
 }
 
+/// Otherwise the work of the second one would be deleted, and come back.
+#[test]
+fn every_step_whose_creation_may_still_be_carried_out_is_told() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"], &index);
+    for (step, version) in [(Step::PreAction, 5), (Step::Platform, 6), (Step::Operators, 7)] {
+        index.work(&Change::Applied(work("a", step, "mine", version)), at(0));
+    }
+    let attempt = index.work_of("a", Step::Platform).unwrap().work.attempt.clone();
+    let unsettled = [Step::PreAction, Step::Platform, Step::Operators].map(|step| Unsettled {
+        step,
+        attempt: attempt.clone(),
+        created: Some(attempt.clone()),
+        given_up: None,
+    });
+    entry.unsettled.insert(Arc::from("a"), unsettled.into());
+    let cluster = one(&observed(&entry, &mut index), "a");
+    for step in [Step::PreAction, Step::Platform, Step::Operators] {
+        assert!(cluster.may_come_back(step), "{step}");
+    }
+    assert!(!cluster.may_come_back(Step::PostAction));
+}
+
 #[test]
 fn a_start_in_doubt_is_awaited_before_one_that_runs_unless_it_takes_no_slot() {
     let mut index = index(&["a"]);
@@ -288,7 +311,7 @@ fn a_start_in_doubt_is_awaited_before_one_that_runs_unless_it_takes_no_slot() {
             step,
             attempt: present.clone(),
             created: created.cloned(),
-            given_up: Some(at(0)),
+            given_up: None,
         };
         entry.unsettled.insert(Arc::clone(&name), vec![unsettled]);
         one(&observed(&entry, &mut index), "a").awaited_attempt

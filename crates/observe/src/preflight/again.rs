@@ -33,11 +33,16 @@ impl Judged {
         matches!(self.request, Request::ByImage(_))
     }
 
+    /// When it was asked, or has answered. An agent may be slow to answer.
+    fn asked(&self) -> Option<DateTime<Utc>> {
+        self.heard.or(self.probe.created).or(self.answered)
+    }
+
     /// True when it has told that image too long ago.
     pub(super) fn is_stale(&self, now: DateTime<Utc>) -> bool {
         let by_image = self.is_by_image();
-        // An agent may be slow to answer. Without a time nothing is known to be fresh, and asking again would not help.
-        let asked = self.heard.or(self.probe.created).or(self.answered);
+        // Without a time nothing is known to be fresh, and asking again would not help.
+        let asked = self.asked();
         // A clock that is behind does not tell how old they are.
         let is_fresh = |asked: DateTime<Utc>| asked - CLOCKS_DIFFER <= now && now < asked + FRESH_FOR;
         by_image && asked.is_some_and(|asked| !is_fresh(asked))
@@ -71,6 +76,13 @@ impl Preflights {
         let message = Arc::from(visible(text.trim_end_matches(": ")));
         let reason = Reason::PreflightPending;
         Some(unknown(reason, message, begun, question.timeout, now))
+    }
+
+    /// When the image by which a cluster must be asked was told too long ago, if it must be asked by one.
+    #[must_use]
+    pub fn image_until(&self, cluster: &str) -> Option<DateTime<Utc>> {
+        let judged = self.verdicts.get(cluster).filter(|judged| judged.is_by_image());
+        Some(judged?.asked()? + FRESH_FOR)
     }
 
     /// Keeps the place of a cluster that is being asked again, until it answers or its time is over.

@@ -104,8 +104,8 @@ impl Checker<'_> {
                 let stays = match cluster.selection {
                     Selection::In => true,
                     Selection::Left(since) => {
-                        self.now < since + LEFT_FOR
-                            || !matches!(state.record.phase, Phase::Pending | Phase::Blocked)
+                        // One that was skipped or aborted, and is not any more, is not under way either.
+                        self.now < since + LEFT_FOR || !state.record.phase.is_queued()
                     }
                 };
                 stays && !cluster.gone && cluster.left_out.is_none()

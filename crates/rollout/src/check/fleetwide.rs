@@ -237,7 +237,7 @@ impl Checker<'_> {
                         && before.attempt.retry.trim_end_matches('~') != &**token
                         && before.attempt.retry != *token
                         && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
-                        && is_asked_for(retry, case.cluster, before)
+                        && is_asked_for(retry, case.cluster, failed(before, record))
                         && before.attempt.revision == self.policy.revision
                         && !is_past_pre_action(case.cluster, before, record));
             if lost || open {
@@ -249,6 +249,12 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// The record that tells why a cluster failed: the new one if it was shown as degraded and a later step is found to have failed.
+fn failed<'a>(before: &'a Record, record: &'a Record) -> &'a Record {
+    let has_failed_since = before.phase == Phase::PreActionDegraded && record.phase == Phase::Failed;
+    if has_failed_since { record } else { before }
 }
 
 /// True when the row of a cluster without works, though unreadable, says that a step is open that holds a slot.

@@ -2,10 +2,13 @@
 //! `docs/design/rules.md#aborted-clusters`).
 
 use super::asked::{counts_not, may_be_left_out};
-use super::operations::is_start;
+use super::operations::{follows_pre_action, is_start, repoints};
+use super::proven::{own, speaks_for};
 use super::records::{gives_up_pre_action, tells_of};
 use super::{Case, Checker, ViolationKind};
-use crate::model::{Cluster, Operation, Phase, Record, Selection, Step, StepStatus, StepWork, Withdrawal};
+use crate::model::{
+    Cluster, ClusterState, Operation, Phase, Record, Selection, Step, StepStatus, StepWork, Withdrawal,
+};
 
 /// True when a cluster is left out by its record, and its pre-action has begun since in the same attempt.
 fn has_begun_since(cluster: &Cluster, before: &Record) -> bool {
@@ -14,6 +17,25 @@ fn has_begun_since(cluster: &Cluster, before: &Record) -> bool {
     let is_last = !later.any(|work| matches!(work, StepWork::Ours(_)));
     let is_from_before = before.phase.is_left_out() && !gives_up_pre_action(before) && !before.unreadable;
     is_from_before && is_last && pre_action.is_some_and(|work| work.attempt == before.attempt)
+}
+
+/// True when the operation asks a cluster that has its pre-action behind it for the update, or for operators alone, or one in flight for
+/// another update than the one it was asked for.
+fn asks(operation: &Operation, cluster: &Cluster, state: &ClusterState) -> bool {
+    let before = cluster.record.as_deref();
+    let is_acting = before.is_some_and(|before| before.phase == Phase::PreAction);
+    // The row may be from before the update.
+    let is_updated = before.zip(own(cluster, Step::Platform));
+    let is_updated = is_updated.is_some_and(|(before, work)| speaks_for(work, before, Step::Platform));
+    let creates_platform = matches!(
+        operation,
+        Operation::Create {
+            step: Step::Platform,
+            ..
+        }
+    );
+    let is_first = creates_platform || (!is_updated && follows_pre_action(cluster, operation));
+    (is_acting && is_first) || repoints(operation, cluster, state)
 }
 
 impl Checker<'_> {
@@ -37,6 +59,15 @@ impl Checker<'_> {
             let text = format!("{before:?} became {phase}");
             self.report(ViolationKind::LeftOut, Some(cluster), text);
         }
+        let had_failed =
+            before.is_some_and(|before| matches!(before.phase, Phase::Failed | Phase::PreActionDegraded));
+        if is_new && had_failed && cluster.works.contains(&StepWork::Unconfirmed) {
+            self.report(
+                ViolationKind::LeftOut,
+                Some(cluster),
+                "one of its works is to be read",
+            );
+        }
         let is_at_work = before
             .is_some_and(|before| state.record.attempt == before.attempt && has_begun_since(cluster, before));
         if phase.is_left_out() && is_at_work {
@@ -46,17 +77,8 @@ impl Checker<'_> {
                 "its pre-action is under way",
             );
         }
-        let asks = case.operations.iter().any(|operation| {
-            matches!(
-                operation,
-                Operation::Create {
-                    step: Step::Platform,
-                    ..
-                }
-            )
-        });
-        let is_acting = before.is_some_and(|before| before.phase == Phase::PreAction);
-        if asks && is_acting && cluster.is_aborted() {
+        let mut operations = case.operations.iter();
+        if cluster.is_aborted() && operations.any(|operation| asks(operation, cluster, state)) {
             self.report(
                 ViolationKind::LeftOut,
                 Some(cluster),

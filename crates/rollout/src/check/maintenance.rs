@@ -33,10 +33,7 @@ impl Checker<'_> {
                 continue;
             };
             // Whoever edits a row may write anything into it.
-            let is_before = matches!(
-                state.record.phase,
-                Phase::Pending | Phase::PreAction | Phase::PreActionDegraded
-            );
+            let is_before = matches!(state.record.phase, Phase::Pending | Phase::PreAction);
             let waits_to_start = is_before && state.record.reason == Reason::WaitingForWindow;
             let waits = self.policy.clock_trusted
                 && (waits_to_start || self.waits_for_edit(case.cluster, &state.record));

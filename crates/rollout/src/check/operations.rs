@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::proven::{has_succeeded, is_proven};
+use super::proven::{has_succeeded, is_proven, own};
 use super::records::tells_of;
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
@@ -15,7 +15,7 @@ fn moves(operation: &Operation) -> bool {
     matches!(operation, Operation::Create { .. } | Operation::Update { .. })
 }
 
-/// True when a cluster in flight that has not begun the update of an earlier spec is asked for another one, and not once more for the one
+/// True when a cluster in flight that was asked for the update of an earlier spec is asked for another one, and not once more for the one
 /// whose start is on record.
 pub(super) fn repoints(operation: &Operation, cluster: &Cluster, state: &ClusterState) -> bool {
     let before = cluster.record.as_deref();
@@ -31,7 +31,7 @@ pub(super) fn repoints(operation: &Operation, cluster: &Cluster, state: &Cluster
             ..
         }
     );
-    let waits = before.is_some_and(|before| before.phase == Phase::Initialized);
+    let waits = before.is_some_and(|before| matches!(before.phase, Phase::Initialized | Phase::Partial));
     is_other && !is_same && waits && state.record.phase == Phase::Initialized
 }
 
@@ -70,7 +70,7 @@ pub(super) fn follows_pre_action(cluster: &Cluster, operation: &Operation) -> bo
     // The update has begun since, although no record says so yet.
     let is_later = operation.step() > Step::Platform
         && (record.is_some_and(|record| record.stages[Stage::Platform.index()].is_some())
-            || live(cluster, Step::Platform).is_some_and(|work| attempt == Some(&work.attempt)));
+            || own(cluster, Step::Platform).is_some_and(|work| attempt == Some(&work.attempt)));
     moves(operation)
         && operation.step() > Step::PreAction
         && matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded))
@@ -80,6 +80,26 @@ pub(super) fn follows_pre_action(cluster: &Cluster, operation: &Operation) -> bo
 fn gives_way(cluster: &Cluster) -> bool {
     let hold = cluster.rival.as_ref().map(|rival| rival.hold);
     hold == Some(RivalHold::Yielding)
+}
+
+/// True when a creation without a response may create the work of a step once more if that is deleted.
+fn may_return(cluster: &Cluster, step: Step) -> bool {
+    let doubts = [cluster.unsettled, cluster.late];
+    doubts
+        .iter()
+        .chain(&cluster.also_late)
+        .any(|doubt| *doubt == Some(step))
+}
+
+/// True when a work is deleted because its step is over.
+const fn cleans_up(why: DeleteReason) -> bool {
+    matches!(
+        why,
+        DeleteReason::Complete
+            | DeleteReason::AllComplete
+            | DeleteReason::OthersStalled
+            | DeleteReason::Aborted
+    )
 }
 
 fn live(cluster: &Cluster, step: Step) -> Option<&Work> {
@@ -172,6 +192,7 @@ impl Checker<'_> {
                     ..
                 } => {
                     self.check_update(case.cluster, *kind);
+                    self.check_earlier_update(case.cluster, state, operation);
                     self.check_move(case.cluster, state, operation, attempt, *started);
                 }
                 Operation::Withdraw { .. } => self.check_withdrawal(case),
@@ -235,6 +256,28 @@ impl Checker<'_> {
         };
         if !founded {
             let text = format!("{kind:?} of {:?}", cluster.works[Step::Platform.index()]);
+            self.report(ViolationKind::UpdateUnfounded, Some(cluster), text);
+        }
+    }
+
+    /// A cluster in flight that has begun the update of an earlier spec finishes it first, unless its time is certainly over. That the
+    /// cluster reports nothing for a while does not end it.
+    fn check_earlier_update(&mut self, cluster: &Cluster, state: &ClusterState, operation: &Operation) {
+        let before = cluster.record.as_deref();
+        let before = before.filter(|_| repoints(operation, cluster, state));
+        let Some((before, work)) = before.zip(live(cluster, Step::Platform)) else {
+            return;
+        };
+        let may_run = match work.status {
+            StepStatus::Running => true,
+            StepStatus::NotYet => before.phase == Phase::Partial,
+            _ => false,
+        };
+        let recorded = before.stages[Stage::Platform.index()].map(|stage| stage.started);
+        let began = recorded.unwrap_or(before.since).min(work.started);
+        let is_over = self.policy.clock_trusted && began + self.length(Step::Platform) <= self.now;
+        if may_run && !is_over {
+            let text = format!("{operation:?} interrupts the update of {:?}", work.attempt);
             self.report(ViolationKind::UpdateUnfounded, Some(cluster), text);
         }
     }
@@ -462,6 +505,10 @@ impl Checker<'_> {
             }
             return;
         };
+        if cleans_up(why) && may_return(cluster, step) {
+            let text = format!("{why:?} of {step:?}, which a creation without a response may bring back");
+            self.report(ViolationKind::DeletedUnfinished, Some(cluster), text);
+        }
         let written = cluster
             .written
             .as_deref()

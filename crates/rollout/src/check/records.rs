@@ -351,7 +351,7 @@ impl Checker<'_> {
             // A report may end a soak at any time, and so may a spec that does not ask for it any more. A post-action is
             // created only after the soak, perhaps by a leader whose clock was trusted.
             let passed = |stage: StepRecord| stage.outcome == Some(Outcome::Succeeded);
-            let post_action = cluster.step_work(Step::PostAction).ours();
+            let post_action = own(cluster, Step::PostAction);
             let is_followed = post_action.is_some_and(|work| work.attempt == record.attempt);
             let by_time = stage == Stage::Soak && self.policy.soak().is_some() && !is_followed;
             if by_time && !self.policy.clock_trusted && now.is_some_and(passed) && !passed(was) {
@@ -478,7 +478,7 @@ impl Checker<'_> {
     }
 
     /// How long a step may take.
-    fn length(&self, step: Step) -> TimeDelta {
+    pub(super) fn length(&self, step: Step) -> TimeDelta {
         match (step, self.policy.action_timeout) {
             (Step::Operators, _) => self.policy.operators_timeout,
             (Step::PreAction | Step::PostAction, Some(length)) => length,

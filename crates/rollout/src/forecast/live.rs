@@ -70,6 +70,7 @@ impl<'a> LiveFleet<'a> {
         for cluster in &mut fleet.clusters {
             (cluster.busy, cluster.backoff, cluster.read) = (None, None, None);
             (cluster.unsettled, cluster.late, cluster.awaited_attempt) = (None, None, None);
+            cluster.also_late = [None; 3];
             cluster.has_stale_image = false;
             if cluster.preflight == Preflight::Stale {
                 cluster.preflight = Preflight::Ready;

@@ -67,6 +67,8 @@ pub struct Cluster {
     /// A step other than `unsettled` whose work an abandoned creation may still create, for example although a later
     /// creation succeeded. If that work is deleted, it may come back.
     pub late: Option<Step>,
+    /// Further such steps: each step has a doubt of its own.
+    pub also_late: [Option<Step>; 3],
     /// The attempt of a start that is in progress or in doubt. A record that is made anew is of this attempt, because the work of
     /// the start would be a leftover of any other one, and hold no slot.
     pub awaited_attempt: Option<Attempt>,
@@ -180,7 +182,8 @@ impl Cluster {
     /// rejects that creation.
     #[must_use]
     pub fn may_come_back(&self, step: Step) -> bool {
-        self.unsettled == Some(step) || self.late == Some(step)
+        let is_late = self.late == Some(step) || self.also_late.contains(&Some(step));
+        self.unsettled == Some(step) || is_late
     }
 
     /// True while an abandoned creation may have been carried out or may still be.

@@ -210,6 +210,8 @@ pub struct Plan {
     pub ask_again: Vec<Arc<str>>,
     /// Clusters whose records are to be removed.
     pub dropped: Vec<Arc<str>>,
+    /// No cluster may start, whichever it is. A start of an earlier plan that was not sent yet is called back.
+    pub starts_stopped: bool,
     /// The counters of the status.
     pub summary: Summary,
     /// Whether any cluster will move.

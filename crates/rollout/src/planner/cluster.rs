@@ -415,6 +415,10 @@ impl ClusterEvaluator<'_> {
             self.wait_after_pre_action();
             return;
         }
+        let is_next_unreadable = self.cluster.step_work(Step::Platform).is_unreadable();
+        if self.before == Phase::PreAction && self.holds && is_next_unreadable && !self.is_pre_action_done() {
+            return;
+        }
         let step = match self.before {
             Phase::PreAction if is_to_be_read(Step::PreAction) => Step::PreAction,
             Phase::Operators => Step::Operators,

@@ -9,6 +9,9 @@ use crate::planner::attempts::{has_open_step, is_frozen};
 use crate::planner::cluster::ClusterEvaluator;
 use crate::planner::evidence::is_of;
 use crate::planner::withdrawal::withdrawn;
+use crate::planner::wording::LEAVING_OUT;
+
+const NOT_REMOVED: &str = "The pre-action was not removed in time";
 
 /// True when the pre-action of an aborted cluster is to be removed and its row does not say so yet. Whoever leads next must find there
 /// why it is gone: in the same attempt it would be created again.
@@ -35,7 +38,10 @@ impl ClusterEvaluator<'_> {
             _ => false,
         };
         let is_writing = cluster.busy.is_some() || cluster.is_in_doubt() || cluster.slot_in_doubt;
-        let is_certain = record.phase.is_left_out() || !(is_writing || is_frozen(cluster, record));
+        // A work that is to be read may be one of a step after the pre-action that has begun since the row was written.
+        let is_unread = cluster.unread_work().is_some();
+        let is_uncertain = is_writing || is_unread || is_frozen(cluster, record);
+        let is_certain = record.phase.is_left_out() || !is_uncertain;
         let is_meant = cluster.left_out.is_some() && cluster.selection == Selection::In;
         is_meant && is_idle && is_certain && !self.gives_slot_back()
     }
@@ -222,13 +228,43 @@ impl ClusterEvaluator<'_> {
         self.wait(Reason::Aborting, text);
     }
 
-    /// True when the cluster is aborted and is still to be asked for the update. It is not asked while that is unclear.
-    pub(crate) fn is_aborted_before_request(&mut self) -> bool {
-        let is_before = self.follows_pre_action(Step::Platform) && self.cluster.is_aborted();
-        if is_before {
-            self.wait_after_pre_action();
+    /// True when the cluster is aborted and is still to be asked for the update, or for operators alone. It is not asked for that, also
+    /// while a work of it is unclear.
+    pub(crate) fn is_aborted_before_request(&mut self, step: Step) -> bool {
+        if !self.cluster.is_aborted() || step == Step::PostAction {
+            return false;
         }
-        is_before
+        if self.follows_pre_action(step) {
+            self.wait_after_pre_action();
+            self.ends_pre_action_by_time();
+            return true;
+        }
+        if step != Step::Platform || !self.repoints(step) {
+            return false;
+        }
+        if self.has_ended_elsewhere() {
+            // It has accepted the update of an earlier spec, which is over. It is left out in the next plan.
+            self.forget(Stage::Platform);
+            self.holds = false;
+            self.phase(Phase::Pending, Reason::WaitingForCleanup, LEAVING_OUT);
+        } else if self.clock_without_work(step).is_some() {
+            // Its request is withdrawn when nothing is unclear any more.
+            self.phase(Phase::Initialized, Reason::Aborting, LEAVING_OUT);
+        }
+        true
+    }
+
+    /// The pre-action of an aborted cluster has succeeded, and a work of it stays unclear. That must not hold a slot for ever.
+    fn ends_pre_action_by_time(&mut self) {
+        let Some(stage) = self.out.record.stage(Stage::PreAction) else {
+            return;
+        };
+        let (started, is_over) = (stage.started, stage.succeeded());
+        if is_over && self.expired(started, Step::PreAction) {
+            self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, NOT_REMOVED);
+        } else if is_over {
+            self.wake_at(started + self.policy.timeout(Step::PreAction));
+        }
     }
 
     fn ends_pre_action(&mut self) -> bool {
@@ -280,8 +316,7 @@ impl ClusterEvaluator<'_> {
     fn is_pre_action_overdue(&mut self, work: Option<&Work>) -> bool {
         match work {
             Some(work) if self.expired(self.clock(work, Step::PreAction), Step::PreAction) => {
-                let text = "The pre-action was not removed in time";
-                self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, text);
+                self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, NOT_REMOVED);
             }
             None if self.cluster.awaits_start() => {
                 self.clock_without_work(Step::PreAction);

@@ -5,6 +5,7 @@ mod canaries;
 mod checkpoints;
 mod cluster;
 mod downgrade;
+mod earlier_update;
 mod evidence;
 mod fall_back;
 mod held;
@@ -36,6 +37,7 @@ use crate::planner::slots::{Slots, is_repeat};
 use crate::planner::takeover::{has_superseded, superseded};
 use crate::planner::windows::Openings;
 
+pub use attempts::LEAVE_DEBOUNCE;
 pub use downgrade::{is_newer, is_version};
 pub use wording::duration;
 
@@ -57,6 +59,8 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     let granted = slots.grant(policy, &mut evaluation);
     let started = act(&mut plan, now, &mut evaluation, &granted.starts);
     plan.ask_again = granted.to_ask;
+    // What is shut for a canary that counts for the checkpoints already is shut for everybody.
+    plan.starts_stopped = slots.gate(policy, true, true).is_some();
     // These hold their slots already.
     let again = evaluation
         .iter()

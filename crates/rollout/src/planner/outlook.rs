@@ -59,10 +59,7 @@ pub(crate) fn summarize(
         summary.skipped += usize::from(record.phase == Phase::Skipped);
         summary.aborted += usize::from(record.phase == Phase::Aborted);
         summary.blocked += usize::from(record.phase == Phase::Blocked || is_stuck(cluster, record));
-        let is_before = matches!(
-            record.phase,
-            Phase::Pending | Phase::PreAction | Phase::PreActionDegraded
-        );
+        let is_before = matches!(record.phase, Phase::Pending | Phase::PreAction);
         if is_before && record.reason == Reason::WaitingForWindow {
             summary.waiting_for_window += 1;
             summary.next_opening = earliest(summary.next_opening, openings.next_for(cluster));

@@ -6,7 +6,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
     Eligibility, Outcome, Phase, Preflight, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork,
-    Work,
 };
 use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep, running_step};
@@ -34,7 +33,8 @@ impl ClusterEvaluator<'_> {
             self.ask_to_start(step);
             return;
         }
-        if step == Step::Platform && (self.is_updating_elsewhere() || self.is_aborted_before_request()) {
+        let is_elsewhere = step == Step::Platform && self.is_updating_elsewhere();
+        if is_elsewhere || self.is_aborted_before_request(step) {
             return;
         }
         let Some(started) = self.clock_without_work(step) else {
@@ -155,9 +155,11 @@ impl ClusterEvaluator<'_> {
             && !self.cluster.is_in_doubt()
     }
 
-    /// True when the step after the pre-action waits for the maintenance windows.
+    /// True when the step after the pre-action, or after the update of an earlier spec, waits for the maintenance windows.
     fn is_kept_by_window(&self, step: Step) -> bool {
-        matches!(self.window, Some(WindowState::Closed(_))) && self.follows_pre_action(step)
+        let follows_update = step == Step::Platform && self.has_ended_elsewhere();
+        let is_closed = matches!(self.window, Some(WindowState::Closed(_)));
+        is_closed && (follows_update || self.follows_pre_action(step))
     }
 
     /// False while another write for the cluster is in progress, has just failed, or has an outcome that must be known first.
@@ -201,32 +203,6 @@ impl ClusterEvaluator<'_> {
     fn wait_for_reading(&mut self, step: Step) {
         self.out.read = Some(step);
         self.wait(Reason::WaitingForCleanup, UNREAD);
-    }
-
-    /// True when the cluster began the update to the old target just before its work could be changed. It finishes
-    /// that update first.
-    fn is_updating_elsewhere(&mut self) -> bool {
-        let Some(work) = self.cluster.step_work(Step::Platform).ours() else {
-            return false;
-        };
-        // Agents can edit their works, so a start on the work does not count if it is later than the recorded one.
-        let record = &self.out.record;
-        let recorded = record
-            .stage(Stage::Platform)
-            .map_or(record.since, |stage| stage.started);
-        let until = recorded.min(work.started) + self.policy.timeout(Step::Platform);
-        let updating = work.attempt.revision != record.attempt.revision
-            && work.status == StepStatus::Running
-            && self.now < until;
-        if updating {
-            self.wake_at(until);
-            self.phase(
-                Phase::Partial,
-                Reason::Running,
-                "The cluster finishes the update to the earlier target first",
-            );
-        }
-        updating
     }
 
     fn time_out_without_work(&mut self, step: Step) {
@@ -353,23 +329,9 @@ impl ClusterEvaluator<'_> {
             && self.cluster.busy.is_none()
     }
 
-    /// True when a cluster that was asked for an update by an earlier spec, and may still begin it, would be asked for another one. A work
-    /// with the start that is on record asks for this one, whatever else somebody has written into it.
-    fn repoints(&self, step: Step) -> bool {
-        let work = self.cluster.step_work(step).ours();
-        let record = self.cluster.record.as_deref();
-        let recorded = record.and_then(|record| record.stage(step.into()));
-        let is_other = |work: &Work| {
-            let revision = &self.out.record.attempt.revision;
-            work.attempt.revision != *revision && recorded.is_none_or(|stage| stage.started != work.started)
-        };
-        step == Step::Platform
-            && self.before == Phase::Initialized
-            && work.is_some_and(|work| !work.vanished && is_other(work))
-    }
-
-    /// True when the maintenance windows are closed for the cluster. The reason is set then. A cluster whose pre-action is over gives its
-    /// slot back and asks for one when they open, unless its next step may have begun: that is read first.
+    /// True when the maintenance windows are closed for the cluster. The reason is set then. A cluster whose pre-action is over, or
+    /// whose update by an earlier spec, gives its slot back and asks for one when they open, unless its next step may have begun: that is
+    /// read first.
     fn waits_for_window(&mut self) -> bool {
         let closed = match self.window {
             None => return false,
@@ -383,7 +345,8 @@ impl ClusterEvaluator<'_> {
             Some(WindowState::Closed(closed)) => closed,
         };
         self.wake_at_opening();
-        if self.holds && (self.cluster.is_in_doubt() || self.repoints(Step::Platform)) {
+        let may_begin = self.repoints(Step::Platform) && !self.has_ended_elsewhere();
+        if self.holds && (self.cluster.is_in_doubt() || may_begin) {
             self.wait(closed.reason, &closed.message);
             return true;
         }

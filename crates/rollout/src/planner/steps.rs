@@ -77,6 +77,13 @@ impl ClusterEvaluator<'_> {
             return;
         };
         let until = since + LEAVE_DEBOUNCE;
+        let waits = self.now < until || self.cluster.awaits_start();
+        let has_begun =
+            running_step(self.out.record.phase) == Some(step) && self.out.record.stage(step.into()).is_some();
+        // The time of a step that has begun runs on meanwhile.
+        if waits && has_begun && self.clock_without_work(step).is_none() {
+            return;
+        }
         if self.now < until {
             self.wake_at(until);
             self.wait(Reason::LeftSelection, "The cluster is no longer selected");
@@ -126,6 +133,24 @@ impl ClusterEvaluator<'_> {
                 false
             }
         }
+    }
+
+    /// False while the pre-action goes on, or its work is missing: then only its time counts.
+    pub(crate) fn is_pre_action_done(&mut self) -> bool {
+        if self.out.record.succeeded(Stage::PreAction) {
+            return true;
+        }
+        let work = evidence::work_with_evidence(self.cluster, &self.out.record, Step::PreAction);
+        let Some(work) = work else {
+            self.wait_for_unreadable(Step::PreAction);
+            return false;
+        };
+        self.note_work(Step::PreAction, work);
+        let done = self.evaluate_pre_action(work);
+        if done {
+            self.finish(Stage::PreAction, Outcome::Succeeded);
+        }
+        done
     }
 
     pub(crate) fn evaluate_platform(&mut self, work: &Work) -> bool {
@@ -387,7 +412,7 @@ impl ClusterEvaluator<'_> {
     }
 
     /// True when a time has certainly passed. A clock that is not trusted proves nothing.
-    fn is_over(&self, time: DateTime<Utc>) -> bool {
+    pub(crate) fn is_over(&self, time: DateTime<Utc>) -> bool {
         self.policy.clock_trusted && self.now >= time
     }
 

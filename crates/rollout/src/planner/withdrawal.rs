@@ -12,10 +12,11 @@ pub(crate) fn withdrawn<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a
 }
 
 /// True when nothing is left of what an aborted cluster was asked for. Its pre-action may be gone, and none is created twice in an
-/// attempt.
+/// attempt. The reason of a row from before the pre-action is about something else, for example the request of an earlier attempt.
 pub(crate) fn has_ended(cluster: &Cluster, record: &Record) -> bool {
     let is_over = if record.phase == Phase::PreAction {
-        record.reason == Reason::Aborting
+        let told = cluster.record.as_deref();
+        record.reason == Reason::Aborting && told.is_some_and(|told| told.phase == Phase::PreAction)
     } else {
         withdrawn(cluster, record).is_some_and(|work| work.withdrawal == Withdrawal::Confirmed)
     };

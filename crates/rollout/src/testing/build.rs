@@ -224,6 +224,7 @@ impl FleetBuilder {
             backoff: None,
             unsettled: None,
             late: None,
+            also_late: [None; 3],
             awaited_attempt: None,
             read: None,
             version: Arc::from("4.11.0"),

@@ -485,6 +485,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             }),
             unsettled,
             late,
+            also_late: [None; 3],
             awaited_attempt: upgrade.awaited_attempt(name, (unsettled, late)),
             read: upgrade.read.get(name).copied(),
             version: Arc::clone(&spoke.version),

@@ -6,8 +6,8 @@ use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{
-    Checkpoint, CheckpointPlace, CheckpointProgress, Hold, KnownApprovals, Limit, Phase, Plan, Reason, Stage,
-    StallReason, Step,
+    Checkpoint, CheckpointPlace, CheckpointProgress, Hold, KnownApprovals, Limit, Outcome, Phase, Plan,
+    Reason, Stage, StallReason, Step,
 };
 use crate::planner::hash_of_plan;
 use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
@@ -458,6 +458,34 @@ fn a_cluster_that_is_over_waits_for_no_approval_whatever_its_row_says() {
         assert_eq!(stand(&plan, "b"), WAITS);
         assert_eq!(plan.summary.waiting_for_approval, 1, "{phase}");
         assert_eq!(plan.outlook.stalled, None, "{phase}");
+    }
+}
+
+/// It failed in its update, which it may still be at, so it is not dropped. Then its author takes it out of the selection and out of
+/// the list of those that are skipped.
+#[test]
+fn a_cluster_that_was_skipped_and_has_left_is_covered_by_no_approval() {
+    for (phase, reason) in [
+        (Phase::Skipped, Reason::Skipped),
+        (Phase::Aborted, Reason::Aborted),
+    ] {
+        let row = record(phase).reason(reason);
+        let row = row.done(Stage::Platform, 0, Outcome::Failed);
+        let left = || {
+            let d = after_canary()
+                .cluster("d")
+                .work(Step::Platform, work(0).running());
+            d.record(row.clone()).left(0)
+        };
+        let present = hash(&planned(100, gated(), left()));
+        assert_eq!(present, hash(&planned(100, gated(), after_canary())), "{phase}");
+        let plan = planned(100, gated(), left().approval("after-canaries", &present, None));
+        assert_eq!(
+            writes(&plan),
+            ["create b/Platform", "create c/Platform"],
+            "{phase}"
+        );
+        assert_eq!(stand(&plan, "d"), (phase, reason));
     }
 }
 

@@ -104,9 +104,14 @@ fn a_post_action_proves_that_the_soak_is_over_whatever_the_clock_says() {
                 .succeeded(Stage::Platform, 0)
                 .stage(Stage::Soak, 10),
         );
-    let plan = planned(50, policy().post_action().soak(30).distrusted_clock(), followed);
+    let asked = || policy().post_action().soak(30).distrusted_clock();
+    let plan = planned(50, asked(), followed.clone());
     assert_eq!(stand(&plan, "a").0, Phase::PostAction);
     assert!(record_of(&plan, "a").succeeded(Stage::Soak));
+    // Somebody has deleted it since.
+    let deleted = work(41).succeeded().terminating();
+    let plan = planned(50, asked(), followed.work(Step::PostAction, deleted));
+    assert_eq!(stand(&plan, "a").0, Phase::Complete);
 }
 
 /// A write without an answer takes half a minute. If its leader dies meanwhile, the next one goes by the row.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
-use crate::model::{Busy, Phase, Reason, Stage, Step, StepWork};
+use crate::model::{Busy, DeleteReason, Operation, Phase, Reason, Stage, Step, StepWork};
 use crate::testing::{FleetBuilder, PolicyBuilder, WorkBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -247,7 +247,18 @@ fn a_work_stays_while_an_abandoned_creation_may_bring_it_back() {
         let plan = planned(200, asked(), complete().late(step));
         let left = (0..3).filter(|at| *at != kept).map(|at| all[at]);
         assert_eq!(writes(&plan), left.collect::<Vec<_>>(), "{step:?}");
+        for why in [DeleteReason::Complete, DeleteReason::AllComplete] {
+            let delete = Operation::Delete {
+                cluster: Arc::from("a"),
+                step,
+                why,
+            };
+            let (kind, doubtful) = (ViolationKind::DeletedUnfinished, complete().late(step));
+            refused(kind, 200, asked(), doubtful, |plan| plan.operations.push(delete));
+        }
     }
+    let both = complete().late(Step::Platform).also_late(Step::Operators);
+    assert_eq!(writes(&planned(200, asked(), both)), [all[2]]);
 }
 
 /// Whoever leads when it is back, before that row is removed, takes it for the same cluster, and finds its start by the work.
@@ -298,4 +309,50 @@ fn a_cluster_whose_operators_have_ended_waits_for_its_answer_in_every_plan_after
     assert!(waits.succeeded(Stage::Operators));
     let next = planned(20, edited(), a.draft(waits.clone()));
     assert_eq!(*record_of(&next, "a"), waits);
+}
+
+/// The work of its operators is gone, and an earlier creation may bring it back.
+#[test]
+fn the_time_of_the_operators_of_a_leaver_runs_on_while_a_creation_may_come_late() {
+    let edited = || {
+        let asked = policy().operators().timeouts(60, 60);
+        asked.edited("r2", &[Step::Operators])
+    };
+    let a = |left: i64| {
+        let row = record(Phase::Operators).succeeded(Stage::Platform, 0);
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded())
+            .late(Step::Operators)
+            .record(row.stage(Stage::Operators, 10))
+            .left(left)
+    };
+    for (left, now, wake) in [(0, 30, 70), (68, 69, 70), (50, 51, 55)] {
+        let plan = planned(now, edited(), a(left));
+        assert_eq!(
+            (stand(&plan, "a").0, plan.wake_at),
+            (Phase::Operators, Some(at(wake)))
+        );
+    }
+    for left in [0, 68] {
+        assert_eq!(writes(&planned(70, edited(), a(left))), ["read a/Operators"]);
+        let over = planned(70, edited(), a(left).read(Step::Operators, 70));
+        assert_eq!(
+            stand(&over, "a"),
+            (Phase::Failed, Reason::OperatorsUpgradeTimeout)
+        );
+    }
+}
+
+/// The row does not say yet what is left of the work tells. If a new attempt began, an earlier creation could still be
+/// carried out.
+#[test]
+fn a_cluster_whose_deleted_work_had_succeeded_keeps_its_attempt_while_its_creation_is_in_doubt() {
+    let fleet = fleet()
+        .cluster("a")
+        .record(record(Phase::Pending).revision("r0"))
+        .work(Step::Platform, work(0).succeeded().vanished().revision("r0"))
+        .unsettled(Step::Platform);
+    let plan = planned(10, policy().paused(), fleet);
+    assert_eq!(&*plan.clusters[0].record.attempt.revision, "r0");
 }

@@ -294,6 +294,7 @@ fn more_failures_than_allowed_stop_new_starts() {
     ] {
         let plan = planned(10, asked().max_failures(limit), fleet());
         assert_eq!(writes(&plan).len(), starts, "{limit:?}");
+        assert_eq!(plan.starts_stopped, starts == 0, "{limit:?}");
     }
     let plan = planned(10, asked(), fleet());
     assert_eq!(writes(&plan), ["create dev3/PreAction"]);
@@ -584,17 +585,4 @@ fn before_a_deadline_fails_a_cluster_its_work_is_read() {
         .record(record(Phase::Partial).stage(Stage::Platform, 0));
     let plan = planned(60, asked(), gone);
     assert_eq!(writes(&plan), ["read dev1/Platform"]);
-}
-
-/// The row does not say yet what is left of the work tells. If a new attempt began, an earlier creation could still be
-/// carried out.
-#[test]
-fn a_cluster_whose_deleted_work_had_succeeded_keeps_its_attempt_while_its_creation_is_in_doubt() {
-    let fleet = fleet()
-        .cluster("a")
-        .record(record(Phase::Pending).revision("r0"))
-        .work(Step::Platform, work(0).succeeded().vanished().revision("r0"))
-        .unsettled(Step::Platform);
-    let plan = planned(10, policy().paused(), fleet);
-    assert_eq!(&*plan.clusters[0].record.attempt.revision, "r0");
 }

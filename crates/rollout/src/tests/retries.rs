@@ -47,6 +47,32 @@ fn a_retry_waits_for_a_cluster_that_failed_before_its_row() {
     });
 }
 
+/// A retry of the spec is for clusters whose pre-action failed. This one has recovered since, and its Job has failed.
+#[test]
+fn a_retry_for_a_reason_waits_for_no_cluster_that_failed_for_another_one_before_its_row() {
+    let asked = |reason: Reason| {
+        let asked = policy().without(Step::Platform).pre_action().operators();
+        asked.retry_of("again", &[], &[reason.as_str()])
+    };
+    let a = || {
+        let a = fleet().cluster("a").work(Step::PreAction, work(0).succeeded());
+        let a = a.work(Step::Operators, work(100).failed());
+        a.record(
+            record(Phase::PreActionDegraded)
+                .reason(Reason::PreActionFailed)
+                .stage(Stage::PreAction, 0),
+        )
+    };
+    let plan = planned(110, asked(Reason::PreActionFailed), a());
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::OperatorsJobFailed));
+    assert!(plan.retry_done);
+    let concerned = || asked(Reason::OperatorsJobFailed);
+    assert!(!planned(110, concerned(), a()).retry_done);
+    refused(Kind::RetryForgotten, 110, concerned(), a(), |plan| {
+        plan.retry_done = true;
+    });
+}
+
 /// The spec asks for a pre-action only since the platform was updated.
 #[test]
 fn the_retry_of_a_failed_post_action_does_not_go_back_to_a_step_that_was_added_since() {

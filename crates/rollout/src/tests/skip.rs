@@ -450,3 +450,24 @@ fn a_cluster_that_is_skipped_and_not_aborted_any_more_gives_its_slot_back_before
     let skipped = planned(11, policy().pre_action(), a().draft(draft));
     assert_eq!(stand(&skipped, "a"), SKIPPED);
 }
+
+/// It was aborted while it was queued, and an earlier request was being withdrawn. Then it was not aborted any more and has started, and
+/// its leader was killed before it could write that.
+#[test]
+fn a_pre_action_goes_on_although_its_row_says_that_an_earlier_request_is_being_withdrawn() {
+    let edited = policy()
+        .pre_action()
+        .edited("r2", &[Step::PreAction, Step::Platform]);
+    let sent = work(0)
+        .status(StepStatus::OtherVersion)
+        .withdrawn(Withdrawal::Sent);
+    let a = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(10).running().revision("r2"))
+        .work(Step::Platform, sent)
+        .record(record(Phase::Pending).reason(Reason::Aborting).revision("r2"));
+    let plan = planned(20, edited, a);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::Running));
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "");
+}

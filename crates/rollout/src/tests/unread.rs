@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
-use crate::model::{Phase, Reason, Stage, Step, StepWork, Work};
+use crate::model::{Outcome, Phase, Reason, Stage, Step, StepWork, Work};
 use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 fn whole() -> PolicyBuilder {
@@ -229,5 +229,32 @@ fn works_of_an_earlier_life_are_read_before_the_new_attempt_begins_and_hold_no_s
         let read = format!("read a/{step:?}");
         assert_eq!(writes(&plan), [&*read, "create b/PreAction"]);
         assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+    }
+}
+
+/// The update may have begun since its row was written. The upgrade would count as complete meanwhile.
+#[test]
+fn a_cluster_that_had_failed_is_left_out_only_after_its_works_were_read() {
+    let degraded = record(Phase::PreActionDegraded)
+        .reason(Reason::PreActionFailed)
+        .stage(Stage::PreAction, 0);
+    let failed = record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout);
+    for row in [degraded, failed.done(Stage::Platform, 0, Outcome::Failed)] {
+        let a = || {
+            let a = fleet().cluster("a").record(row.clone());
+            a.step_work(Step::Platform, StepWork::Unconfirmed)
+        };
+        for a in [a().skipped("no power"), a().aborted("no power")] {
+            let plan = planned(10, policy().pre_action(), a.clone());
+            assert_eq!(writes(&plan), ["read a/Platform"]);
+            assert!(!stand(&plan, "a").0.is_left_out());
+            assert!(!plan.outlook.complete);
+            let reason = a.clone().build().clusters[0].left_out.clone();
+            let aborts = reason.is_some_and(|left_out| left_out.aborts);
+            refused(ViolationKind::LeftOut, 10, policy().pre_action(), a, |plan| {
+                let record = Arc::make_mut(&mut plan.clusters[0].record);
+                record.phase = if aborts { Phase::Aborted } else { Phase::Skipped };
+            });
+        }
     }
 }

@@ -282,3 +282,30 @@ fn an_aborted_cluster_is_not_asked_for_the_update_while_a_work_of_it_cannot_be_r
         assert!(!writes(&plan).iter().any(|write| write.contains("Platform")));
     }
 }
+
+/// The work that cannot be read is left from an earlier attempt. Nothing is withdrawn meanwhile, so the edit waits.
+#[test]
+fn the_time_of_a_pre_action_runs_on_while_an_edit_waits_for_a_work_that_cannot_be_read() {
+    let edited = || {
+        let asked = policy().pre_action().timeouts(60, 60);
+        asked.edited("r2", &[Step::Platform])
+    };
+    let a = || {
+        let a = fleet().cluster("a").aborted("wrong site");
+        let a = a.work(Step::PreAction, work(0).running());
+        let a = a.step_work(Step::Platform, spoiled());
+        a.record(record(Phase::PreAction).stage(Stage::PreAction, 0))
+    };
+    let plan = planned(10, edited(), a());
+    assert_eq!(
+        (stand(&plan, "a").0, plan.wake_at),
+        (Phase::PreAction, Some(at(60)))
+    );
+    assert_eq!(writes(&planned(60, edited(), a())), ["read a/PreAction"]);
+    let over = planned(60, edited(), a().read(Step::PreAction, 60));
+    assert!(!stand(&over, "a").0.holds_slot());
+    // When it has succeeded, the time of the update begins.
+    let done = planned(10, edited(), a().work(Step::PreAction, work(0).succeeded()));
+    assert_eq!(stand(&done, "a"), (Phase::PreAction, Reason::UnreadableWork));
+    assert_eq!(done.wake_at, Some(at(70)));
+}

@@ -9,7 +9,7 @@ use super::violations::{create, refused};
 use super::{plan_of, planned, record_of, stand};
 use crate::check::ViolationKind;
 use crate::maintenance::{Calendar, Exclusion, Window};
-use crate::model::{Operation, Phase, Plan, Preflight, Reason, Stage, StallReason, Step, StepWork};
+use crate::model::{Operation, Outcome, Phase, Plan, Preflight, Reason, Stage, StallReason, Step, StepWork};
 use crate::testing::{at, fleet, policy, record, work};
 
 fn calendar(zone: &str, schedule: &str, length: TimeDelta, minimum: TimeDelta) -> Calendar {
@@ -392,21 +392,43 @@ fn a_cluster_that_is_done_waits_for_no_window_whatever_its_row_says() {
     }
 }
 
-/// The pre-action and the update have ended in one reading, so that no record tells of the update yet.
+/// It waits for a human, and its pre-action is gone.
+#[test]
+fn a_cluster_whose_pre_action_is_degraded_waits_for_no_window_whatever_its_row_says() {
+    let policy = policy().pre_action().build();
+    let degraded = record(Phase::PreActionDegraded)
+        .reason(Reason::WaitingForWindow)
+        .done(Stage::PreAction, 0, Outcome::Failed);
+    let fleet = fleet()
+        .cluster("a")
+        .calendar(second_hour())
+        .record(degraded)
+        .cluster("b")
+        .build();
+    let plan = plan_of(100, &policy, &fleet);
+    assert_eq!(starts(&plan), ["b"]);
+    assert_eq!(plan.summary.waiting_for_window, 0);
+}
+
+/// The pre-action and the update have ended in one reading, so that no record tells of the update yet. Somebody may have deleted its work
+/// since.
 #[test]
 fn a_step_after_the_update_is_no_start_although_the_record_is_in_the_pre_action() {
     let policy = policy().pre_action().operators().build();
-    let updated = fleet()
-        .cluster("a")
-        .calendar(second_hour())
-        .work(Step::PreAction, work(7000).succeeded())
-        .work(Step::Platform, work(7100).succeeded())
-        .record(record(Phase::PreAction).succeeded(Stage::PreAction, 7000))
-        .build();
-    assert_eq!(
-        super::writes(&plan_of(7300, &policy, &updated)),
-        ["create a/Operators"]
-    );
+    let update = || work(7100).succeeded();
+    for update in [update(), update().terminating(), update().vanished()] {
+        let updated = fleet()
+            .cluster("a")
+            .calendar(second_hour())
+            .work(Step::PreAction, work(7000).succeeded())
+            .work(Step::Platform, update)
+            .record(record(Phase::PreAction).succeeded(Stage::PreAction, 7000))
+            .build();
+        assert_eq!(
+            super::writes(&plan_of(7300, &policy, &updated)),
+            ["create a/Operators"]
+        );
+    }
 }
 
 /// It might begin the new update at once.

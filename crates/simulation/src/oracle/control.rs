@@ -10,12 +10,40 @@ use serde_json::Value;
 
 use super::facts::{DEAF, Facts, ON_ITS_WAY, Record, UNHEARD, Upgrade};
 use super::fields::text;
+use super::generation::Generation;
 use super::rule::Rule;
 use super::schedule::{Approval, Place, list, since_begin};
 use super::works::Work;
 
 /// How long after it was planned a start may be sent, if nothing holds it up.
 const PLANNED: Duration = Duration::from_secs(2);
+
+impl Upgrade {
+    /// The specs by which clusters in flight may go on at a time: of those in force the valid ones and, where the first of them is
+    /// invalid, the last valid one before it.
+    fn goes_on_by(&self, at: Duration) -> impl Iterator<Item = &Generation> {
+        let first = self.in_force(at).min_by_key(|spec| spec.number);
+        let invalid = first.filter(|spec| spec.is_invalid).map(|spec| spec.number);
+        let mut earlier = self.generations.iter().rev();
+        let last_valid =
+            invalid.and_then(|number| earlier.find(|spec| spec.number < number && !spec.is_invalid));
+        let valid = self.in_force(at).filter(|spec| !spec.is_invalid);
+        valid.chain(last_valid)
+    }
+}
+
+/// Whether a row says that its cluster has started.
+fn is_begun(phase: &str) -> bool {
+    !matches!(phase, "" | "Pending" | "Blocked" | "Skipped" | "Aborted")
+}
+
+/// Whether a cluster is behind a checkpoint when so many others have started.
+fn is_behind(spec: &Generation, cluster: &str, started: usize, place: Place) -> bool {
+    match place {
+        Place::Canaries => !spec.canaries.is_empty() && !spec.canaries.contains(cluster),
+        Place::Clusters(most) => started >= most,
+    }
+}
 
 impl Facts {
     /// How many clusters of an upgrade, beside this one, have certainly started by an attempt of this revision when a start was sent,
@@ -49,7 +77,6 @@ impl Facts {
                 .get(*name)
                 .is_some_and(|one| one.is_there && (one.changed.is_zero() || one.changed + UNHEARD < sent));
             let told = record.told_at(sent.saturating_sub(ON_ITS_WAY));
-            let is_begun = |phase: &str| !matches!(phase, "" | "Pending" | "Blocked" | "Skipped" | "Aborted");
             let is_told = told.is_some_and(|told| is_begun(&told.phase)) && is_begun(record.phase_at(sent));
             let is_same = record.row().is_some_and(|row| row.revision == revision);
             let has_begun = is_told || is_requested(name);
@@ -100,21 +127,58 @@ impl Facts {
         }
     }
 
-    /// Notes which plans a status tells.
+    /// Notes which plans a status tells, and which of them it asks somebody to approve.
     pub(super) fn note_plans(&mut self, uid: &str, value: &Value) {
         let generation = value.at("/status/observedGeneration").and_then(Value::as_i64);
         let plans = list(value, "/status/approvals").map(|one| text(one, "/planHash").to_owned());
         let plans = plans.map(|plan| (generation.unwrap_or_default(), plan));
+        let asked = list(value, "/status/approvals").filter(|one| text(one, "/state") == "Waiting");
+        let asked = asked.map(|one| (text(one, "/name").to_owned(), text(one, "/planHash").to_owned()));
         if let Some(upgrade) = self.upgrades.get_mut(uid) {
             upgrade.plans.extend(plans);
+            upgrade.asked = asked.collect();
         }
     }
 
-    /// Whether clusters of an upgrade may start at a time by the windows of a spec in force; `None` if none of these has windows.
-    fn is_open(&self, upgrade: &Upgrade, sent: Duration) -> Option<bool> {
-        let specs = || upgrade.in_force(sent).map(|spec| &spec.control);
-        let has_windows = specs().any(|control| !control.windows.is_empty());
-        has_windows.then(|| specs().any(|control| control.is_open(sent, PLANNED + self.tolerance)))
+    /// Whether a queued cluster is behind a checkpoint of the present spec of which the status says that it waits, and nobody has
+    /// approved the plan that the status tells, or such an approval may not count any more.
+    pub(super) fn lacks_approval(
+        &self,
+        (uid, upgrade): (&str, &Upgrade),
+        cluster: &str,
+        now: Duration,
+    ) -> bool {
+        let row = upgrade.records.get(cluster).and_then(Record::row);
+        let row = row.filter(|row| row.phase == "Pending");
+        let Some((spec, row)) = upgrade.generations.last().zip(row) else {
+            return false;
+        };
+        // A row that somebody has edited counts for the controller as well.
+        let others = upgrade.records.iter().filter(|(name, _)| *name != cluster);
+        let rows = others.filter_map(|(_, record)| record.row());
+        let told = rows.filter(|row| is_begun(&row.phase)).count();
+        let started = told.max(self.started(upgrade, cluster, (uid, row.revision.as_str()), now));
+        let counts = |approval: &Approval, plan: &str| {
+            approval.upgrade == upgrade.key
+                && approval.plan == plan
+                && approval.deleted.is_none()
+                && approval.expires.is_none_or(|end| now + self.tolerance < end)
+        };
+        let mut asked = upgrade.asked.iter();
+        asked.any(|(checkpoint, plan)| {
+            let mut places = spec.control.checkpoints.iter();
+            let is_closed =
+                places.any(|(name, place)| name == checkpoint && is_behind(spec, cluster, started, *place));
+            let mut given = self.approvals.iter();
+            is_closed && !given.any(|one| one.checkpoint == *checkpoint && counts(one, plan))
+        })
+    }
+
+    /// Whether clusters may start at a time by the windows of one of these specs; `None` if none of them has windows.
+    fn is_open(&self, specs: &[&Generation], sent: Duration) -> Option<bool> {
+        let has_windows = specs.iter().any(|spec| !spec.control.windows.is_empty());
+        let tolerance = PLANNED + self.tolerance;
+        has_windows.then(|| specs.iter().any(|spec| spec.control.is_open(sent, tolerance)))
     }
 
     /// No cluster starts while the windows of every spec in force are closed, or behind a checkpoint that nobody has approved. The
@@ -123,7 +187,8 @@ impl Facts {
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
-        let is_open = self.is_open(upgrade, sent);
+        let specs: Vec<&Generation> = upgrade.in_force(sent).collect();
+        let is_open = self.is_open(&specs, sent);
         let is_controlled = upgrade
             .in_force(sent)
             .any(|spec| !spec.control.checkpoints.is_empty());
@@ -144,7 +209,7 @@ impl Facts {
         }
     }
 
-    /// The update of a cluster that has ended its pre-action.
+    /// The update of a cluster that has ended its pre-action. While the spec is invalid, it goes by the windows of the last valid one.
     pub(super) fn judge_after_pre_action(&mut self, work: &Work) {
         let sent = self.sent();
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
@@ -155,7 +220,8 @@ impl Facts {
             !record.is_edited && record.phase_at(sent) == "PreAction" && record.row().is_some()
         });
         let is_first = !self.created.contains_key(&work.key());
-        let is_open = self.is_open(upgrade, sent);
+        let specs: Vec<&Generation> = upgrade.goes_on_by(sent).collect();
+        let is_open = self.is_open(&specs, sent);
         if let Some(is_open) = is_open.filter(|_| work.is_of(Step::Platform) && follows && is_first) {
             self.check(Rule::Windows, is_open, || {
                 format!(
@@ -197,10 +263,7 @@ impl Facts {
         };
         let mut closed = upgrade.in_force(sent).map(|spec| {
             let checkpoints = spec.control.checkpoints.iter();
-            let mut behind = checkpoints.filter(|(_, place)| match place {
-                Place::Canaries => !spec.canaries.is_empty() && !spec.canaries.contains(&work.cluster),
-                Place::Clusters(most) => started >= *most,
-            });
+            let mut behind = checkpoints.filter(|(_, place)| is_behind(spec, &work.cluster, started, *place));
             behind
                 .find(|(name, _)| !is_approved(name))
                 .map(|(name, _)| name.clone())

@@ -134,6 +134,8 @@ pub(super) struct Upgrade {
     pub generations: Vec<Generation>,
     /// The plans that its statuses have told, and the generation of which each was.
     pub plans: BTreeSet<(i64, String)>,
+    /// The checkpoints that wait by the last status, and the plan that each is to be approved for.
+    pub asked: Vec<(String, String)>,
     /// When the status first told which generation.
     pub acknowledged: Vec<(Duration, i64)>,
     /// Clusters under way, and since when.

@@ -27,6 +27,9 @@ pub struct Tidings {
     /// No other cluster has anything left to do, and none is under way, here or in another upgrade that one of them waits for. Nor
     /// does one of them wait for another upgrade that waits for its windows.
     pub is_at_rest: bool,
+    /// One of the clusters for which the hub forbids works also waits for an approval that the status asks for and that nobody has
+    /// given: that is to be told instead of Stalled, as nothing is tried before it is given.
+    pub is_unapproved: bool,
     /// No row says that an update has ended.
     pub is_unwritten: bool,
 }
@@ -125,8 +128,12 @@ impl Facts {
         let is_over = |phase: &str| matches!(phase, "Complete" | "Failed" | "PreActionDegraded" | "Blocked");
         let are_over = rows.all(|(name, row)| is_over(&row.phase) || blocked.contains(name));
         let waits = self.waits_for_another(uid) || self.waits_for_windows_of_another(uid, now);
+        let is_unapproved = blocked
+            .iter()
+            .any(|name| upgrade.starts_by_itself(name) && self.lacks_approval((uid, upgrade), name, now));
         Tidings {
             is_at_rest: are_over && !upgrade.is_under_way() && !waits,
+            is_unapproved,
             is_unwritten: self.is_unwritten(upgrade, before),
             blocked,
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use api::conditions::reason::WAITING_FOR_APPROVAL;
 use serde_json::Value;
 
 use super::{Run, TELLING, is_true};
@@ -25,6 +26,15 @@ fn names(value: &Value, cluster: &str) -> bool {
         .flatten()
         .filter_map(|one| one.get("name").and_then(Value::as_str));
     listed.any(|name| name == cluster)
+}
+
+/// Whether a status says that its upgrade waits for an approval.
+fn waits_for_approval(value: &Value) -> bool {
+    let conditions = value.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|one| {
+        let text = |field: &str| one.get(field).and_then(Value::as_str);
+        text("type") == Some("Ready") && text("reason") == Some(WAITING_FOR_APPROVAL)
+    })
 }
 
 impl Run {
@@ -64,7 +74,8 @@ impl Run {
         let is_stalled = is_true(&value, "Stalled");
         let is_named = tidings.blocked.iter().all(|cluster| names(&value, cluster));
         let needs_condition = tidings.is_at_rest && !tidings.blocked.is_empty();
-        let tells = TELLING.iter().any(|condition| is_true(&value, condition));
+        let tells = TELLING.iter().any(|condition| is_true(&value, condition))
+            || (tidings.is_unapproved && waits_for_approval(&value));
         let is_told = is_stalled || (is_named && !tidings.is_unwritten && (tells || !needs_condition));
         *silent = if is_told { 0 } else { *silent + 1 };
         // Once is enough.

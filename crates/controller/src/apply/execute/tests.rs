@@ -103,6 +103,7 @@ fn params() -> WorkParams {
             retry: Arc::from(""),
         },
         started: rollout::testing::at(0),
+        starts: false,
         until: None,
         approvals: Arc::default(),
     }

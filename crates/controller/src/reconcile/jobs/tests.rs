@@ -13,6 +13,7 @@ use crate::fixture::{index, work};
 #[test]
 fn only_a_deletion_that_stops_a_step_is_for_any_version_of_its_work() {
     let mut index = index(&["c1"]);
+    let entry = crate::fixture::upgrade("u1", &["c1"]).entry(&index);
     for step in Step::ALL {
         index.work(&Change::Applied(work("c1", step, "u1", 7)), at(0));
         for why in [
@@ -21,11 +22,37 @@ fn only_a_deletion_that_stops_a_step_is_for_any_version_of_its_work() {
             DeleteReason::Leftover,
             DeleteReason::Superseded,
         ] {
-            assert_eq!(kept_version(&index, "c1", step, why), Some(7), "{step} {why:?}");
+            let version = kept_version(&entry, &index, ("c1", step), why);
+            assert_eq!(version, Some(7), "{step} {why:?}");
         }
         for why in [DeleteReason::LeftSelection, DeleteReason::UpgradeDeleted] {
-            assert_eq!(kept_version(&index, "c1", step, why), None, "{step} {why:?}");
+            let version = kept_version(&entry, &index, ("c1", step), why);
+            assert_eq!(version, None, "{step} {why:?}");
         }
+    }
+}
+
+/// If the response to a deletion is lost, the deletion may be carried out when another upgrade has taken the work over.
+#[test]
+fn a_work_of_a_deleted_upgrade_that_may_be_taken_over_is_deleted_only_as_it_is_known() {
+    let mut index = index(&["c1"]);
+    index.work(&Change::Applied(work("c1", Step::Platform, "u1", 7)), at(0));
+    for (phase, expected) in [
+        (Phase::Complete, Some(7)),
+        (Phase::Failed, Some(7)),
+        (Phase::Skipped, Some(7)),
+        (Phase::Pending, Some(7)),
+        (Phase::Partial, None),
+        (Phase::Soaking, None),
+        (Phase::PreActionDegraded, None),
+    ] {
+        let mut entry = crate::fixture::upgrade("u1", &["c1"]).entry(&index);
+        crate::fixture::note(&mut entry, "c1", rollout::testing::record(phase));
+        let platform = ("c1", Step::Platform);
+        let version = kept_version(&entry, &index, platform, DeleteReason::UpgradeDeleted);
+        assert_eq!(version, expected, "{phase}");
+        let version = kept_version(&entry, &index, platform, DeleteReason::LeftSelection);
+        assert_eq!(version, None, "{phase}");
     }
 }
 

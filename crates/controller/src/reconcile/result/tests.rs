@@ -58,6 +58,7 @@ fn create(context: &Context) -> Write {
                 retry: Arc::from(""),
             },
             started: rollout::testing::at(0),
+            starts: false,
             until: None,
             approvals: Arc::default(),
         },
@@ -561,6 +562,7 @@ mod forbidden;
 mod namespace;
 mod status;
 mod unsettled;
+mod withdrawal;
 
 /// Otherwise an upgrade that waits for the cluster would wait until something else happens.
 #[test]
@@ -580,13 +582,13 @@ fn upgrades_that_wait_for_a_cluster_are_woken_when_the_writes_of_its_owner_are_s
     let is_woken = || context.with(|state| state.upgrades["u2"].dirty);
     with_entry(&context, |entry| {
         let unknown = WriteResult::Failed(WriteError::new(WriteErrorKind::Timeout, "no response"));
-        let now = chrono::DateTime::UNIX_EPOCH;
+        let long_ago = clock::now().checked_sub(Duration::from_mins(2)).unwrap();
         entry.record_certainty(
             &cluster(),
             (Step::Platform, OperationKind::Create),
             &attempt,
             &unknown,
-            now,
+            long_ago,
         );
         assert_eq!(entry.unsettled.len(), 1);
     });

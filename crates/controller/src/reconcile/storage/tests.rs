@@ -45,6 +45,19 @@ fn deletion(named: Option<u64>, found: u64) -> Option<(WatchKind, u64, u64)> {
     older(write, &WriteResult::Work(Box::new(found)))
 }
 
+fn withdrawal(named: u64, found: u64) -> Option<(WatchKind, u64, u64)> {
+    let entry = upgrade("u1", &["c1"]).entry(&observe::index::Index::default());
+    let write = Write::Withdraw {
+        cluster: Arc::from("c1"),
+        uid: Arc::from("c1-cluster-upgrade-u1"),
+        version: named,
+        spec: Arc::clone(entry.in_force().unwrap()),
+        violations: None,
+    };
+    let found = work("c1", Step::Platform, "u1", found);
+    older(write, &WriteResult::WorkChanged(Box::new(found)))
+}
+
 fn next_write(rows: &mut Rows, phase: Phase, now: Instant) -> ShardWrite {
     let plan = Plan {
         clusters: vec![state("c1", record(phase))],
@@ -73,10 +86,12 @@ fn an_object_older_than_the_version_that_a_write_named_is_from_an_older_storage(
     assert_eq!(status("7", 6), Some((WatchKind::Upgrade, 6, 7)));
     assert_eq!(replaced(7, 6), Some((WatchKind::Report, 6, 7)));
     assert_eq!(deletion(Some(7), 6), Some((WatchKind::Work, 6, 7)));
+    assert_eq!(withdrawal(7, 6), Some((WatchKind::Work, 6, 7)));
     for found in [7, 8] {
         assert_eq!(status("7", found), None);
         assert_eq!(replaced(7, found), None);
         assert_eq!(deletion(Some(7), found), None);
+        assert_eq!(withdrawal(7, found), None);
     }
     // Versions that are no numbers are never compared.
     assert_eq!(status("seven", 6), None);

@@ -160,6 +160,29 @@ async fn a_cluster_that_is_recommended_a_version_with_risks_is_asked_for_its_ima
     );
 }
 
+/// A hub that is overloaded may make it wait for minutes.
+#[tokio::test]
+async fn a_request_by_image_that_waits_in_the_queue_is_called_back_when_the_image_was_told_too_long_ago() {
+    let mut hub = hub_of(&asking("Require"));
+    hub.settle();
+    let mut status = status_of_probe();
+    let offer = "offer/1\nupdate True quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
+    hub.answers("c2", status);
+    let jobs = hub.reconcile();
+    let mut starts = jobs
+        .iter()
+        .filter(|job| matches!(job.write, Write::Create { .. }));
+    let start = starts.next().unwrap();
+    let now = hub.context.now();
+    let is_asked_for = |seconds| {
+        let later = now + TimeDelta::seconds(seconds);
+        hub.context.with(|state| state.is_asked_for(start, later))
+    };
+    assert!(is_asked_for(280));
+    assert!(!is_asked_for(300));
+}
+
 #[tokio::test]
 async fn a_deleted_upgrade_leaves_no_probe_behind() {
     let asked = asking("Require");

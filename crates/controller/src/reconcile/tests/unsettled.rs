@@ -132,7 +132,7 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
 fn a_lost_creation_stays_in_doubt_with_its_attempt_when_the_work_is_changed_after_it() {
     let index = observe::index::Index::default();
     let mut entry = upgrade("u1", &["c1"]).entry(&index);
-    let (c1, now) = (Arc::<str>::from("c1"), Utc::now());
+    let (c1, now) = (Arc::<str>::from("c1"), clock::now());
     let edited = rollout::Attempt {
         revision: Arc::from("r2"),
         ..first_attempt()
@@ -151,26 +151,60 @@ fn a_lost_creation_stays_in_doubt_with_its_attempt_when_the_work_is_changed_afte
     assert_eq!(known.created, Some(first_attempt()));
 }
 
+/// The creation for `c1` had no response when its term ended.
+fn in_doubt(index: &observe::index::Index, given_up: std::time::Instant) -> UpgradeEntry {
+    let mut entry = upgrade("u1", &["c1"]).entry(index);
+    let what = (Step::Platform, OperationKind::Create);
+    let result = WriteResult::GivenUp;
+    entry.record_certainty(&Arc::from("c1"), what, &first_attempt(), &result, given_up);
+    entry
+}
+
 #[test]
 fn by_a_clock_that_has_jumped_no_lost_creation_is_over() {
     let index = observe::index::Index::default();
-    let mut entry = upgrade("u1", &["c1"]).entry(&index);
-    let (c1, now) = (Arc::<str>::from("c1"), Utc::now());
-    let attempt = first_attempt();
-    entry.record_certainty(
-        &c1,
-        (Step::Platform, OperationKind::Create),
-        &attempt,
-        &WriteResult::GivenUp,
-        now,
-    );
-    let later = now + chrono::TimeDelta::hours(1);
-    entry.skew = Some(chrono::TimeDelta::hours(1));
-    entry.note_reading(&c1, Step::Platform, later, later, &index);
+    let (c1, begun) = (Arc::<str>::from("c1"), clock::now());
+    let mut entry = in_doubt(&index, begun);
+    let (later, at) = (Utc::now() + TimeDelta::hours(1), begun + Duration::from_hours(1));
+    entry.skew = Some(TimeDelta::hours(1));
+    entry.note_reading(&c1, Step::Platform, later, (later, at), &index);
     assert!(entry.unsettled.contains_key(&c1));
     entry.skew = None;
-    entry.note_reading(&c1, Step::Platform, later, later, &index);
+    entry.note_reading(&c1, Step::Platform, later, (later, at), &index);
     assert!(entry.unsettled.is_empty());
+}
+
+/// The hub may have carried it out between the reading and its response.
+#[test]
+fn a_lost_creation_is_over_only_by_a_reading_that_was_asked_for_when_it_could_not_be_carried_out_any_more() {
+    let index = observe::index::Index::default();
+    let (c1, begun, wall) = (Arc::<str>::from("c1"), clock::now(), Utc::now());
+    let mut entry = in_doubt(&index, begun);
+    for (asked, answered, is_over) in [(100, 125, false), (126, 127, true)] {
+        let after = |seconds: u32| wall + TimeDelta::seconds(seconds.into());
+        let at = begun + Duration::from_secs(u64::from(answered));
+        entry.note_reading(&c1, Step::Platform, after(asked), (after(answered), at), &index);
+        assert_eq!(entry.unsettled.is_empty(), is_over);
+    }
+}
+
+#[test]
+fn a_lost_creation_is_in_doubt_for_as_long_however_the_clock_is_set_meanwhile() {
+    let index = observe::index::Index::default();
+    let (c1, begun) = (Arc::<str>::from("c1"), clock::now());
+    for jump in [-300, -25, 0, 25, 300].map(TimeDelta::seconds) {
+        let mut entry = in_doubt(&index, begun);
+        let mut read = |seconds: i64| {
+            let now = Utc::now() + jump + TimeDelta::seconds(seconds);
+            let at = begun + Duration::from_secs(seconds.unsigned_abs());
+            entry.clamp_waits(now);
+            entry.note_reading(&c1, Step::Platform, now, (now, at), &index);
+            let left = entry.due_at(now, at).map(|due| due - now);
+            (entry.unsettled.contains_key(&c1), left)
+        };
+        assert_eq!(read(119), (true, Some(TimeDelta::seconds(1))), "{jump}");
+        assert_eq!(read(120), (false, None), "{jump}");
+    }
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ fn queued(context: &Context) -> WriteJob {
                 retry: Arc::from(""),
             },
             started: at(0),
+            starts: false,
             until: None,
             approvals: Arc::default(),
         };
@@ -90,6 +91,40 @@ fn a_queued_start_is_called_back_once_the_windows_have_closed_by_which_it_was_pl
     params.until = Some(at(60));
     assert!(is_asked_for_at(&job, 59));
     assert!(!is_asked_for_at(&job, 60));
+}
+
+/// A canary has failed since, or more clusters than maxFailures allows.
+#[test]
+fn a_queued_start_is_called_back_once_the_latest_plan_starts_nothing_any_more() {
+    let context = known();
+    let (step, mut start) = (queued(&context), queued(&context));
+    let Write::Create { params, .. } = &mut start.write else {
+        panic!("no creation")
+    };
+    params.starts = true;
+    assert!(is_asked_for(&context, &start));
+    context.with(|state| state.upgrades.get_mut("u1").unwrap().starts_stopped = true);
+    assert!(!is_asked_for(&context, &start));
+    assert!(is_asked_for(&context, &step), "what has started goes on");
+}
+
+#[test]
+fn a_queued_start_is_called_back_once_its_cluster_has_left_the_selection() {
+    let context = known();
+    let (step, mut start) = (queued(&context), queued(&context));
+    let Write::Create { params, .. } = &mut start.write else {
+        panic!("no creation")
+    };
+    params.starts = true;
+    context.with(|state| {
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        entry.left.insert(Arc::from(CLUSTER), at(10));
+    });
+    let is_asked_for_at =
+        |job: &WriteJob, seconds| context.with(|state| state.is_asked_for(job, at(seconds)));
+    assert!(is_asked_for_at(&start, 14), "it may be back in a moment");
+    assert!(!is_asked_for_at(&start, 15));
+    assert!(is_asked_for_at(&step, 15), "a leaver goes through all its steps");
 }
 
 #[test]

@@ -145,6 +145,35 @@ fn approvals_that_were_listed_before_an_outage_are_listed_anew_and_those_that_we
 }
 
 #[test]
+fn approvals_that_are_not_watched_any_more_put_no_view_off() {
+    let freshness = leading();
+    freshness.refreshed(Approval, 1);
+    freshness.refreshed(Work, 1);
+    freshness.lost(Work, true);
+    freshness.lost(Approval, true);
+    freshness.requested(Cluster);
+    freshness.requested(Work);
+    refresh(&freshness);
+    assert!(freshness.open() && freshness.is_wanted(1));
+}
+
+#[test]
+fn approvals_that_were_listed_for_an_earlier_view_alone_put_no_view_off() {
+    let freshness = leading();
+    freshness.refreshed(Approval, 1);
+    refresh(&freshness);
+    assert!(freshness.open());
+    freshness.lost(Work, true);
+    freshness.requested(Approval);
+    freshness.refreshed(Work, 2);
+    freshness.lost(Work, true);
+    freshness.requested(Cluster);
+    freshness.requested(Work);
+    refresh(&freshness);
+    assert!(freshness.open() && freshness.is_wanted(2));
+}
+
+#[test]
 fn versions_that_go_back_are_told_once_and_old_news_do_not_count() {
     let freshness = leading();
     freshness.saw(Work, 1, 100);

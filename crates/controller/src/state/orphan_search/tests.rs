@@ -73,7 +73,7 @@ fn a_work_is_an_orphan_only_while_its_upgrade_is_unknown_and_is_judged_after_ten
                         cluster,
                         step,
                         uid,
-                        version: None,
+                        version: Some(5),
                         halt,
                     },
                 ..
@@ -110,6 +110,27 @@ fn an_upgrade_that_was_seen_in_between_starts_the_ten_minutes_anew() {
     });
 }
 
+/// The agent of a detached cluster never releases its works.
+#[test]
+fn works_that_are_on_their_way_out_keep_no_other_waiting() {
+    let context = context(&[]);
+    let begun = Instant::now();
+    context.with(|state| {
+        for number in 0..60 {
+            let cluster = format!("a{number:02}");
+            let stuck = work(&cluster, Step::Platform, "gone", 5);
+            state.index.work(&Change::Applied(stuck), now());
+            let uid = format!("{cluster}-cluster-upgrade-gone");
+            state.index.mark_deleting(&cluster, Step::Platform, &uid, None);
+        }
+        let left = work("c1", Step::Platform, "gone", 6);
+        state.index.work(&Change::Applied(left), now());
+        let _ = state.find_orphans(begun);
+        let due = state.find_orphans(begun + SWEEP_AFTER);
+        assert_eq!(due, [candidate(Step::Platform)]);
+    });
+}
+
 #[test]
 fn a_work_whose_upgrade_appears_while_it_is_judged_stays() {
     let context = context(&["c1"]);
@@ -125,6 +146,29 @@ fn a_work_whose_upgrade_appears_while_it_is_judged_stays() {
             begun + SWEEP_AFTER,
         );
         assert!(jobs.is_empty());
+    });
+}
+
+/// Its platform work is changed in place, so it is the same object.
+#[test]
+fn a_work_that_another_upgrade_takes_over_while_it_is_judged_stays() {
+    let context = context(&["c1"]);
+    let begun = Instant::now();
+    context.with(|state| {
+        let left = work("c1", Step::Platform, "gone", 5);
+        state.index.work(&Change::Applied(left.clone()), now());
+        let _ = state.find_orphans(begun);
+        let due = begun + SWEEP_AFTER;
+        assert_eq!(state.find_orphans(due), [candidate(Step::Platform)]);
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        let mut taken = work("c1", Step::Platform, "u1", 6);
+        taken.metadata.uid = left.metadata.uid;
+        state.index.work(&Change::Applied(taken), now());
+        let decisions = vec![(candidate(Step::Platform), OrphanDecision::Remove)];
+        let (jobs, _) = state.record_decisions(decisions, due + Duration::from_secs(5));
+        assert!(jobs.is_empty(), "{jobs:?}");
+        let view = state.index.work_of("c1", Step::Platform).unwrap();
+        assert!(!view.work.terminating);
     });
 }
 

@@ -28,4 +28,9 @@ impl FleetBuilder {
         self.awaits(step != Step::PostAction)
             .last(|cluster| cluster.late = Some(step))
     }
+
+    /// The same for another step.
+    pub fn also_late(self, step: Step) -> Self {
+        self.last(|cluster| cluster.also_late[0] = Some(step))
+    }
 }

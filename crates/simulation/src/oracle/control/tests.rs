@@ -2,7 +2,6 @@ use serde_json::json;
 
 use super::*;
 use crate::oracle::facts::{Created, Running};
-use crate::oracle::generation::Generation;
 use crate::oracle::memory::Told;
 use crate::oracle::row::Row;
 use crate::oracle::schedule::Control;
@@ -120,4 +119,66 @@ fn a_cluster_that_is_queued_again_counts_as_started_until_its_work_is_that_of_an
     assert_eq!(started("u", "r1", "again"), 1);
     assert_eq!(started("another", "r1", ""), 0);
     assert_eq!(started("u", "r2", ""), 0);
+}
+
+/// An upgrade of specs that are valid or not, the last but so many of which its status has told. The windows of every second one are
+/// open until 200 s, those of the others until 60 s.
+fn edited(are_valid: &[bool], untold: i64) -> Upgrade {
+    let specs = (1_i64..).zip(are_valid).map(|(number, is_valid)| {
+        let open = if number % 2 == 0 { "200s" } else { "60s" };
+        let windows = json!([{"schedule": "*/5 * * * *", "duration": open}]);
+        Generation {
+            number,
+            is_invalid: !is_valid,
+            control: Control::of(&json!({"maintenance": {"windows": windows}})),
+            ..Generation::default()
+        }
+    });
+    let generations: Vec<Generation> = specs.collect();
+    let told = generations.last().map_or(0, |spec| spec.number) - untold;
+    Upgrade {
+        generations,
+        acknowledged: vec![(Duration::ZERO, told)],
+        ..Upgrade::default()
+    }
+}
+
+#[test]
+fn what_is_in_flight_goes_on_by_valid_specs_and_beside_an_invalid_one_by_the_last_valid_one() {
+    let numbers = |are_valid: &[bool], untold| {
+        let upgrade = edited(are_valid, untold);
+        let specs = upgrade.goes_on_by(seconds(1));
+        specs.map(|spec| spec.number).collect::<Vec<i64>>()
+    };
+    assert_eq!(numbers(&[true, true], 0), [2]);
+    assert_eq!(numbers(&[true, true], 1), [1, 2]);
+    assert_eq!(
+        numbers(&[true, true, false], 1),
+        [2],
+        "the invalid one counts for nothing"
+    );
+    assert_eq!(numbers(&[true, true, false], 0), [2]);
+    assert_eq!(numbers(&[true, true, false, false], 0), [2]);
+    assert_eq!(numbers(&[true, true, false, false, true], 1), [5, 2]);
+    assert_eq!(numbers(&[true, true, false, false, true], 0), [5]);
+    assert!(numbers(&[false], 0).is_empty());
+}
+
+#[test]
+fn beside_an_invalid_spec_an_update_fits_the_windows_of_the_last_valid_one_and_no_other() {
+    let facts = Facts::default();
+    let is_open = |are_valid: &[bool], sent| {
+        let upgrade = edited(are_valid, 0);
+        let specs: Vec<&Generation> = upgrade.goes_on_by(seconds(1)).collect();
+        facts.is_open(&specs, seconds(sent))
+    };
+    assert_eq!(is_open(&[true, true, false], 100), Some(true));
+    assert_eq!(is_open(&[true, true, false], 250), Some(false));
+    assert_eq!(is_open(&[true, false], 30), Some(true));
+    assert_eq!(
+        is_open(&[true, false], 100),
+        Some(false),
+        "only those of the invalid one are open"
+    );
+    assert_eq!(is_open(&[true, false, true], 100), Some(false));
 }

@@ -5,7 +5,7 @@ use crate::actor::Role;
 use crate::oracle::facts::Running;
 use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
-use crate::oracle::schedule::Control;
+use crate::oracle::schedule::{Approval, Control};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -165,4 +165,70 @@ fn an_upgrade_that_waits_for_the_windows_of_another_one_is_not_at_rest() {
     let mut facts = waits_for("Pending", "WaitingForWindow");
     facts.upgrades.get_mut("other").unwrap().generations[0].control = Control::default();
     assert!(is_at_rest(&facts, 890), "it has no windows");
+}
+
+/// An upgrade whose only canary is complete, whose c1 is forbidden to start, and whose status asks to approve a plan when so many
+/// clusters have started.
+fn asks_at(clusters: u64) -> Facts {
+    let mut asking = upgrade(["Complete", "Pending", "Complete", "Complete"]);
+    let spec = serde_json::json!({"upgradeStrategy": {"approvals": [{"name": "first", "when": clusters}]}});
+    asking.generations[0].control = Control::of(&spec);
+    asking.key = "team/spring".to_owned();
+    asking.asked = vec![("first".to_owned(), "plan".to_owned())];
+    let mut facts = Facts::default();
+    facts.upgrades.insert("u".to_owned(), asking);
+    let forbidden = Forbidden {
+        by: Arc::from("r0"),
+        since: seconds(50),
+        last: seconds(390),
+    };
+    let creations = &mut facts.forbidden.creations;
+    creations.insert(("u".to_owned(), "c1".to_owned()), forbidden);
+    facts
+}
+
+/// The same when somebody has approved a plan until then.
+fn approved(plan: &str, expires: Option<u64>) -> Facts {
+    let mut facts = asks_at(3);
+    facts.approvals.push(Approval {
+        uid: "approval".to_owned(),
+        upgrade: "team/spring".to_owned(),
+        checkpoint: "first".to_owned(),
+        plan: plan.to_owned(),
+        since: seconds(10),
+        expires: expires.map(seconds),
+        deleted: None,
+    });
+    facts
+}
+
+#[test]
+fn what_is_forbidden_behind_a_checkpoint_that_nobody_has_approved_waits_for_an_approval() {
+    let is_unapproved = |facts: &Facts| {
+        let tidings = facts.tidings("u", seconds(100), seconds(400));
+        assert_eq!(tidings.blocked, ["c1"]);
+        assert!(tidings.is_at_rest);
+        tidings.is_unapproved
+    };
+    assert!(is_unapproved(&asks_at(0)));
+    assert!(is_unapproved(&asks_at(3)));
+    assert!(!is_unapproved(&asks_at(4)), "it is not reached");
+    assert!(!is_unapproved(&approved("plan", None)));
+    assert!(!is_unapproved(&approved("plan", Some(401))));
+    assert!(is_unapproved(&approved("plan", Some(400))), "it has expired");
+    assert!(is_unapproved(&approved("another", None)));
+    let mut facts = approved("plan", None);
+    facts.approvals[0].deleted = Some(seconds(399));
+    assert!(is_unapproved(&facts), "it is deleted");
+    let mut facts = asks_at(3);
+    facts.upgrades.get_mut("u").unwrap().asked.clear();
+    assert!(!is_unapproved(&facts), "the status asks nobody");
+    let mut facts = asks_at(3);
+    let asking = facts.upgrades.get_mut("u").unwrap();
+    asking.records.get_mut("c0").unwrap().before[0].phase = "Failed".to_owned();
+    assert!(!is_unapproved(&facts), "its canary has failed");
+    let mut facts = asks_at(3);
+    let asking = facts.upgrades.get_mut("u").unwrap();
+    asking.records.get_mut("c1").unwrap().before[0].phase = "PostAction".to_owned();
+    assert!(!is_unapproved(&facts), "it has started");
 }

@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 
 use super::*;
+use crate::fixture::stored;
 
 /// Otherwise an upgrade that waits for the cluster would say that it goes on until something else happens.
 #[test]
@@ -38,4 +39,31 @@ fn upgrades_that_wait_for_a_cluster_are_woken_when_the_writes_of_its_owner_stay_
     let made = WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
     answered(&context, create(&context), &made);
     assert!(is_woken(), "it goes on");
+}
+
+/// Otherwise the upgrade would say that it is complete although nothing of it is stored, and failed clusters would hold their slots
+/// without a reason that anybody sees.
+#[test]
+fn a_report_that_the_hub_keeps_forbidding_is_told() {
+    let context = writing();
+    with_entry(&context, |entry| note(entry, "c1", record(Phase::Complete)));
+    let write = || {
+        let due = with_entry(&context, |entry| {
+            let later = Instant::now() + Duration::from_mins(10);
+            entry.rows.due(later).remove(0)
+        });
+        Write::Report {
+            namespace: Arc::from("ns"),
+            due: Box::new(due),
+            body: None,
+        }
+    };
+    let is_told = || with_entry(&context, |entry| entry.rows.refusal().is_some());
+    let forbidden = WriteResult::Failed(WriteError::new(WriteErrorKind::Forbidden, "exceeded quota"));
+    for number in 1..=6 {
+        answered(&context, write(), &forbidden);
+        assert_eq!(is_told(), number == 6, "after {number} failures");
+    }
+    answered(&context, write(), &WriteResult::Report(stored(7)));
+    assert!(!is_told());
 }

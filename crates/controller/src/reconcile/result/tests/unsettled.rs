@@ -21,10 +21,11 @@ fn outlast(context: &Context) {
     elapse(context, 121);
 }
 
-fn elapse(context: &Context, seconds: i64) {
+fn elapse(context: &Context, seconds: u64) {
+    let time = Duration::from_secs(seconds);
     with_entry(context, |entry| {
         for unsettled in entry.unsettled.get_mut(&cluster()).unwrap() {
-            unsettled.given_up = unsettled.given_up.map(|at| at - TimeDelta::seconds(seconds));
+            unsettled.given_up = unsettled.given_up.map(|at| at.checked_sub(time).unwrap());
         }
     });
 }
@@ -38,8 +39,6 @@ fn a_creation_that_the_end_of_a_term_cut_short_stays_in_doubt_for_two_minutes() 
         if let Some(outcome) = &later_try {
             tried(&context, outcome);
         }
-        let now = context.now();
-        with_entry(&context, |entry| entry.clamp_waits(now));
         elapse(&context, 110);
         read(&context, None, &WriteResult::Gone);
         assert!(is_unsettled(&context), "{later_try:?}");
@@ -104,7 +103,7 @@ fn a_creation_that_was_put_off_is_settled_by_the_first_definite_answer() {
 fn a_try_that_was_carried_out_does_not_rule_out_the_one_before_it() {
     let done = || WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
     let settle = |context: &Context| {
-        let now = context.now();
+        let now = clock::now();
         context.with(|state| state.upgrades.get_mut("u1").unwrap().settle(&state.index, now))
     };
     let context = writing();
@@ -119,12 +118,27 @@ fn a_try_that_was_carried_out_does_not_rule_out_the_one_before_it() {
     assert!(is_unsettled(&context), "the first try may bring the work back");
     tried(&context, &done());
     with_entry(&context, |entry| {
-        assert!(entry.due_at(rollout::testing::at(0)).is_some());
+        assert!(entry.due_at(at(0), clock::now()).is_some());
     });
     outlast(&context);
     assert!(settle(&context), "nothing else can come about any more");
     assert!(!is_unsettled(&context) && !is_late(&context));
     assert!(!settle(&context));
+}
+
+/// A deadline would count by it although the work was read long before.
+#[test]
+fn a_reading_from_before_the_clock_was_set_back_does_not_count() {
+    let context = writing();
+    read(&context, None, &WriteResult::Gone);
+    let now = context.now();
+    with_entry(&context, |entry| {
+        entry.clamp_waits(now);
+        assert!(entry.reading("c1", now).is_some());
+        let set_back = now - TimeDelta::hours(1);
+        entry.clamp_waits(set_back);
+        assert_eq!(entry.reading("c1", set_back), None);
+    });
 }
 
 #[test]

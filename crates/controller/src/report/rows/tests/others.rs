@@ -52,6 +52,24 @@ fn until_a_changed_shard_is_written_again_its_rows_are_those_that_the_hub_holds(
 }
 
 #[test]
+fn what_was_accepted_before_an_edit_is_sent_again_when_the_next_row_is_rejected() {
+    let now = Instant::now();
+    let mut rows = rows();
+    commit(&mut rows, vec![state("c1", record(Phase::Partial))], now);
+    write(&mut rows, 7, now + COALESCE);
+    commit(&mut rows, vec![state("c1", record(Phase::Complete))], now);
+    let accepted = rows.due(now + seconds(60)).remove(0);
+    rows.observe(&report("up-report-1", 9, &json!([])), false, true, now);
+    rows.wrote(accepted, Some(stored(8)), now);
+    let changed = record(Phase::Complete).reason(Reason::Failing);
+    commit(&mut rows, vec![state("c1", changed)], now);
+    let rejected = rows.due(now + seconds(120)).remove(0);
+    rows.refused(&rejected, &[0], true, "no", now);
+    let former = rows.due(now + seconds(180)).remove(0);
+    assert_eq!(former.rows[0].made().unwrap().phase, Phase::Complete);
+}
+
+#[test]
 fn an_edit_that_overtakes_the_answer_to_our_write_is_not_missed() {
     let now = Instant::now();
     let mut rows = rows();
@@ -61,6 +79,22 @@ fn an_edit_that_overtakes_the_answer_to_our_write_is_not_missed() {
     rows.wrote(due, Some(stored(7)), now);
     assert!(rows.get("c00000").unwrap().written.is_none());
     assert!(rows.due_at().is_some());
+}
+
+#[test]
+fn an_edit_during_a_write_that_the_hub_rejects_is_not_missed() {
+    let now = Instant::now();
+    let mut rows = rows();
+    commit(&mut rows, vec![state("c1", record(Phase::Complete))], now);
+    write(&mut rows, 7, now + COALESCE);
+    let changed = record(Phase::Complete).reason(Reason::Failing);
+    commit(&mut rows, vec![state("c1", changed)], now);
+    let due = rows.due(now + seconds(60)).remove(0);
+    rows.observe(&report("up-report-1", 9, &json!([])), false, true, now);
+    rows.refused(&due, &[0], true, "no", now);
+    let written = rows.get("c1").unwrap().written.as_ref().unwrap();
+    assert_eq!(written.phase, Phase::Pending, "nobody knows that it is complete");
+    assert!(rows.take_disowned());
 }
 
 /// Otherwise a cluster that is queued again would begin before its new attempt is announced, and a new leader would find its former
