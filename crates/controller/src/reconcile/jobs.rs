@@ -191,15 +191,13 @@ fn request(
     let policy = &wanted.policy;
     let work = index.work_of(cluster, Step::Platform);
     let asked = work.filter(|view| view.upgrade == entry.uid && view.work.asks_for(policy, Some(attempt)));
-    match asked {
-        Some(view) => (view.request.clone(), None),
-        None => {
-            let request = entry.preflights.request(cluster, policy.clock_trusted, now);
-            let is_by_image = matches!(request, WorkRequest::Image(_));
-            let until = entry.preflights.image_until(cluster).filter(|_| is_by_image);
-            (request, until)
-        }
+    if let Some(view) = asked {
+        return (view.request.clone(), None);
     }
+    let request = entry.preflights.request(cluster, policy.clock_trusted, now);
+    let is_by_image = matches!(request, WorkRequest::Image(_));
+    let until = entry.preflights.image_until(cluster).filter(|_| is_by_image);
+    (request, until)
 }
 
 /// True when a deletion stops a running step instead of cleaning up after a finished one.

@@ -19,8 +19,8 @@ pub fn older_storage(job: &WriteJob, result: &WriteResult) -> Option<(WatchKind,
         (
             Write::Update { version: known, .. } | Write::Withdraw { version: known, .. },
             WriteResult::WorkChanged(work),
-        ) => (WatchKind::Work, version_of(&work.metadata), *known),
-        (
+        )
+        | (
             Write::Delete {
                 version: Some(known), ..
             },

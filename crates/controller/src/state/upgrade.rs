@@ -58,6 +58,7 @@ pub fn wake_conflicting(upgrades: &mut Upgrades) {
 
 /// One upgrade.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of an upgrade")]
 pub struct UpgradeEntry {
     /// UID.
     pub uid: Uid,
