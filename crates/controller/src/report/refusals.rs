@@ -93,6 +93,11 @@ impl Rows {
                 error = &*text,
                 "the hub rejects the record of a cluster"
             );
+            let row = self.by_cluster.get(cluster);
+            if row.is_none_or(|row| row.shard != due.shard) {
+                // It was dropped during the write, so no later write of this shard would tell that nothing is rejected any more.
+                continue;
+            }
             let refused = Refused {
                 record: Arc::clone(record),
                 text: Arc::clone(&text),

@@ -72,6 +72,29 @@ fn a_write_that_began_before_a_cluster_was_dropped_does_not_release_its_slot() {
     assert_eq!(rows.unreleased().len(), 0);
 }
 
+/// Nothing would end that: the report is never written, because it has no row and the hub has none by its name.
+#[test]
+fn a_rejected_row_of_a_cluster_that_was_dropped_during_the_write_does_not_count() {
+    for has_others in [true, false] {
+        let now = Instant::now();
+        let mut rows = Rows::new(&Arc::from("up"));
+        let clusters = [("a", Phase::Pending), ("b", Phase::Pending)];
+        let clusters = if has_others { &clusters[..] } else { &clusters[..1] };
+        commit(&mut rows, clusters, &[], now);
+        let sent = due(&mut rows, now);
+        commit(&mut rows, &clusters[1..], &["a"], now);
+        rows.refused(&sent, &[0], true, "rows[0].reason: Too long", now);
+        assert_eq!(rows.refusal(), None);
+        let later = now + Duration::from_mins(6);
+        for next in rows.due(later) {
+            rows.wrote(next, Some(stored(2)), later);
+        }
+        assert_eq!(rows.refusal(), None);
+        assert!(rows.is_settled());
+        assert_eq!(rows.due_at(), None);
+    }
+}
+
 #[test]
 fn a_record_whose_write_had_no_response_holds_a_slot_too() {
     let now = Instant::now();
