@@ -1,5 +1,6 @@
 //! Report rows: the rows of all reports of one upgrade, merged and sorted by cluster name.
 
+use api::message::count;
 use api::names::LABEL_MCU;
 use api::report::{Phase, ReportRow};
 use api::stored::{StoredRow, Unreadable};
@@ -9,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
+use crate::upgrade::Upgrade;
 
 /// Plural of the report in URLs and messages.
 pub const PLURAL: &str = "managedclustersupgradereports";
@@ -83,15 +85,48 @@ impl Rows {
     /// Names of the clusters that a retry applies to.
     #[must_use]
     pub fn retryable(&self) -> Vec<&str> {
-        self.in_phases(&[Phase::Failed, Phase::PreActionDegraded])
-            .iter()
-            .map(|row| row.cluster.as_str())
-            .collect()
+        let failed = self.in_phases(&[Phase::Failed, Phase::PreActionDegraded]);
+        let failed = failed.into_iter().filter(|row| is_retryable(row));
+        failed.map(|row| row.cluster.as_str()).collect()
     }
+}
+
+/// True if the cluster failed, or its pre-action is degraded.
+#[must_use]
+pub const fn has_failed(row: &ReportRow) -> bool {
+    matches!(row.phase, Phase::Failed | Phase::PreActionDegraded)
+}
+
+/// True if a retry applies to the cluster: it failed, and it is selected.
+#[must_use]
+pub const fn is_retryable(row: &ReportRow) -> bool {
+    has_failed(row) && !row.left_selection
+}
+
+/// What is said if the reports have rows of fewer clusters than the status counts. Empty if they do not.
+#[must_use]
+pub fn missing_text(upgrade: &Upgrade, rows: &Rows) -> String {
+    let found = rows.rows.len();
+    let counted = usize::try_from(upgrade.counts().total).unwrap_or_default();
+    if counted <= found {
+        return String::new();
+    }
+    format!(
+        "the status counts {}, and the reports have rows of {found}. The other rows are not written yet, or cannot be read, or a report is missing; kubectl mcu status {} -n {} shows what the controller says",
+        count(counted, "cluster"),
+        upgrade.name,
+        upgrade.namespace
+    )
 }
 
 /// The reason of a cluster whose row cannot be read.
 const UNREADABLE: &str = "UnreadableRecord";
+
+/// True if the row stands for one that cannot be read, so that its phase and whether it is a canary are not known.
+#[must_use]
+pub fn is_unreadable(row: &ReportRow) -> bool {
+    row.reason == UNREADABLE
+}
 
 /// The row of a stored text, and whether it can be read. There is none if the text does not name its cluster, or by a name that no
 /// ManagedCluster can have.
@@ -119,7 +154,7 @@ pub fn unreadable_text(rows: usize) -> String {
 /// all other rows of its cluster, so it comes first.
 #[must_use]
 pub fn rank(row: &ReportRow) -> (bool, DateTime<Utc>) {
-    (row.reason == UNREADABLE, row.since)
+    (is_unreadable(row), row.since)
 }
 
 fn read(row: &Value) -> Result<ReportRow, Option<Unreadable>> {

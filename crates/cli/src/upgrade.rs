@@ -11,6 +11,7 @@ use api::report::Phase;
 use api::time::{parse_rfc3339, to_chrono};
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use resolve::retry::token_of;
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -272,25 +273,26 @@ impl Upgrade {
         let carried_out = status.map_or(&[][..], |status| &status.retries);
         let asked = self.object.pointer("/spec/upgradeStrategy/retry");
         let mut asked = asked.and_then(Value::as_array).into_iter().flatten();
-        (self.retry.is_empty() || observed == Some(self.retry.as_str()))
+        (self.retry.is_empty() || observed == Some(token_of(&self.retry).as_str()))
             && asked.all(|request| carried_out.iter().any(|id| request["id"] == **id))
     }
 
-    /// Whether `status -w` may end. It may not end before the status describes the newest spec and retry.
+    /// Whether `status -w` may end. It may not end before the status describes the newest spec and retry. While the spec is invalid, no
+    /// retry is carried out, so none is waited for.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        if self.deleting || !self.is_observed() || !self.is_retry_handled() {
+        let stalled = self.condition(conditions::STALLED);
+        let stalled = stalled.filter(|stalled| stalled.status == "True");
+        let is_invalid = stalled.is_some_and(|stalled| stalled.reason == conditions::reason::INVALID_SPEC);
+        if self.deleting || !self.is_observed() || !(is_invalid || self.is_retry_handled()) {
             return Verdict::Open;
         }
         if self.is(conditions::READY) {
             return Verdict::Ready;
         }
-        match self.condition(conditions::STALLED) {
-            Some(stalled) if stalled.status == "True" => {
-                Verdict::Stalled(stalled.reason.clone(), stalled.message.clone())
-            }
-            _ => Verdict::Open,
-        }
+        stalled.map_or(Verdict::Open, |stalled| {
+            Verdict::Stalled(stalled.reason.clone(), stalled.message.clone())
+        })
     }
 }
 

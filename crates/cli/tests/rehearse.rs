@@ -99,7 +99,7 @@ fn an_upgrade_that_would_complete_gives_exit_code_0() {
     );
     assert_eq!(
         shown["clusters"],
-        json!({"total": 3, "complete": 3, "failed": 0, "blocked": 0, "waiting": 0})
+        json!({"total": 3, "complete": 3, "failed": 0, "blocked": 0, "leftOut": 0, "waiting": 0})
     );
     assert_eq!(shown["causes"], json!([]));
 }

@@ -102,8 +102,7 @@ fn of_spec(requests: &[RetryRequest], carried_out: &[String]) -> Option<PendingR
     })
 }
 
-/// The retry token of the annotation if it has not been observed yet. A value that is too long, or cannot be written by server-side
-/// apply, is replaced by its beginning and its hash, because works, rows and the status contain it.
+/// The retry token of the annotation if it has not been observed yet.
 #[must_use]
 pub fn pending_token(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<str>> {
     let value = upgrade
@@ -111,14 +110,20 @@ pub fn pending_token(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<st
         .annotations
         .as_ref()?
         .get(ANNOTATION_RETRY_FAILED)?;
-    let token = if value.len() > MAX_TOKEN || value.chars().any(is_not_yaml) {
-        let plain = value.chars().filter(|char| !is_not_yaml(*char));
-        let start = plain.take(MAX_TOKEN / 4).collect::<String>();
-        format!("{start}-{}", short_hash(value))
-    } else {
-        value.clone()
-    };
+    let token = token_of(value);
     (!token.is_empty() && observed != Some(token.as_str())).then(|| Arc::from(token))
+}
+
+/// The token that a value of the annotation gives, as the status tells it. A value that is too long, or cannot be written by
+/// server-side apply, is replaced by its beginning and its hash, because works, rows and the status contain it.
+#[must_use]
+pub fn token_of(value: &str) -> String {
+    if value.len() <= MAX_TOKEN && !value.chars().any(is_not_yaml) {
+        return value.to_owned();
+    }
+    let plain = value.chars().filter(|char| !is_not_yaml(*char));
+    let start = plain.take(MAX_TOKEN / 4).collect::<String>();
+    format!("{start}-{}", short_hash(value))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use api::conditions;
+use api::mcu::CheckpointStatus;
 use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED};
 use api::report::Phase;
 use serde_json::{Value, json};
@@ -12,6 +14,7 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::objects;
 use crate::screen::Screen;
+use crate::table::one_line;
 use crate::upgrade::{NotStarted, TYPE_AND_GROUP, Upgrade};
 
 pub(super) async fn pause(
@@ -88,6 +91,8 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
             text,
             "{in_flight} will finish; {pending} will not start until you resume."
         );
+    } else if let Some(held) = held(before) {
+        let _ = writeln!(text, "{held}");
     } else {
         let _ = writeln!(text, "{pending} will start as slots become free.");
         if blocked > 0 {
@@ -96,6 +101,29 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
         }
     }
     text
+}
+
+/// What keeps clusters from starting although the upgrade is not paused.
+fn held(before: &Upgrade) -> Option<String> {
+    let (name, namespace) = (&before.name, &before.namespace);
+    if before.deleting {
+        return Some("The upgrade is being deleted, so no cluster will start.".to_owned());
+    }
+    let stalled = before.condition(conditions::STALLED);
+    // A restored upgrade is resumed by this command.
+    let stalled =
+        stalled.filter(|stalled| stalled.status == "True" && stalled.reason != conditions::reason::RESTORED);
+    if let Some(stalled) = stalled {
+        return Some(format!(
+            "The upgrade is stalled ({}): {}",
+            one_line(&stalled.reason),
+            one_line(&stalled.message)
+        ));
+    }
+    let mut checkpoints = before.status.iter().flat_map(|status| &status.approvals);
+    checkpoints
+        .any(CheckpointStatus::is_waiting)
+        .then(|| format!("Clusters wait for an approval: kubectl mcu approvals {name} -n {namespace}"))
 }
 
 fn counted(count: i64, noun: &str) -> String {

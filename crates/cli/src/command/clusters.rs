@@ -7,7 +7,7 @@ use api::report::ReportRow;
 use chrono::Utc;
 use serde_json::Value;
 
-use super::show::{note_unreadable, print};
+use super::show::{note_gaps, print};
 use crate::args::{ClustersArgs, Common, Output};
 use crate::dashboard::feed;
 use crate::exit::Exit;
@@ -30,7 +30,7 @@ pub(super) async fn run(common: &Common, args: &ClustersArgs, screen: Screen) ->
     let filter = Filter { args, named };
     // A watch reads them again; but what the hub refuses is known before it begins.
     let rows = hub.rows(&upgrade).await?;
-    note_unreadable(&rows, screen);
+    note_gaps(&upgrade, &rows, screen);
     if args.watch {
         return follow(common, &hub, &upgrade, &filter, screen).await;
     }

@@ -2,7 +2,7 @@
 
 use chrono::Utc;
 
-use super::show::{note_unreadable, print};
+use super::show::{note_gaps, print};
 use crate::args::{Common, HistoryArgs, Output};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ pub(super) async fn run(common: &Common, args: &HistoryArgs, screen: Screen) -> 
         Some(name) => {
             let upgrade = hub.upgrade(name).await?;
             let rows = hub.rows(&upgrade).await?;
-            note_unreadable(&rows, screen);
+            note_gaps(&upgrade, &rows, screen);
             render::history::steps(&rows.rows, common.output, screen.paint)
         }
     };
@@ -45,7 +45,7 @@ pub(super) async fn export(common: &Common, name: &str, screen: Screen) -> Resul
     let hub = Hub::connect(common).await?;
     let upgrade = hub.upgrade(name).await?;
     let rows = hub.rows(&upgrade).await?;
-    note_unreadable(&rows, screen);
+    note_gaps(&upgrade, &rows, screen);
     let text = render::export::render(&upgrade, &rows.rows, common.output, !common.no_headers);
     if screen.deliver(&text) {
         Ok(Exit::Done)

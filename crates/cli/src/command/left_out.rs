@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::objects;
 use crate::render::why::has_accepted;
-use crate::rows::Rows;
+use crate::rows::{Rows, is_unreadable};
 use crate::screen::Screen;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
 
@@ -120,13 +120,19 @@ fn with(upgrade: &Upgrade, rows: &Rows, args: &LeaveOutArgs, list: List) -> Resu
         if let Some(why) = refusal(row, list) {
             return Err(Failure::Other(why));
         }
+        let is_unreadable = is_unreadable(row);
+        if is_unreadable && !args.acknowledge_canary {
+            return Err(Failure::Other(format!(
+                "the report row of {cluster} cannot be read, so it may be a canary, and may have accepted the update: update the plugin, or add --acknowledge-canary to leave it out whatever it is"
+            )));
+        }
         if row.canary && !args.acknowledge_canary {
             return Err(Failure::Other(format!(
                 "{cluster} is a canary: the other clusters would start without it; add --acknowledge-canary if that is what you want"
             )));
         }
         let mut entry = json!({"cluster": cluster, "reason": reason});
-        if row.canary {
+        if row.canary || is_unreadable {
             entry["acknowledgeCanary"] = json!(true);
         }
         match entries.iter_mut().find(|known| known["cluster"] == **cluster) {
@@ -201,6 +207,14 @@ fn fates(rows: &Rows, clusters: &[String], list: List) -> String {
         .filter_map(|cluster| rows.of(cluster))
         .take(MAX_TOLD)
     {
+        if is_unreadable(row) {
+            let _ = writeln!(
+                text,
+                "What becomes of {} is not known, because its report row cannot be read.",
+                row.cluster
+            );
+            continue;
+        }
         let fate = match (list, row.phase) {
             (List::Abort, Phase::PreAction) => "its pre-action is removed, and the update is not requested",
             (List::Abort, Phase::Initialized) => {

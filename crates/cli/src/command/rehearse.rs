@@ -166,6 +166,11 @@ pub(super) async fn prepare(
     let (manifest, bindings) =
         manifest.map_or((None, Vec::new()), |given| (Some(given.upgrade), given.bindings));
     let subject = Subject::choose(common, asked.name, manifest, &read)?;
+    if let Some(manifest) = &subject.manifest
+        && let Some(stored) = read.pages.upgrade(&subject.namespace, &subject.name)
+    {
+        screen.note(&not_in_file(manifest, &stored));
+    }
     let mut lists = read.pages.lists()?;
     let uid = subject.put(&mut lists, &read)?;
     bind(&mut lists, bindings, &subject.namespace)?;
@@ -481,7 +486,41 @@ fn created(manifest: &Value, namespace: &str, now: DateTime<Utc>) -> Value {
     object
 }
 
-/// The object that the hub would hold if the manifest were applied to it.
+/// Fields of the spec that commands of the plugin set.
+const SET_BY_COMMANDS: [&str; 6] = [
+    "paused",
+    "upgradeStrategy.skip",
+    "upgradeStrategy.abort",
+    "upgradeStrategy.retry",
+    "clusterVersion.acceptRisks",
+    "clusterVersion.adminAcks",
+];
+
+/// What is said of such fields that the hub has and the file does not: `kubectl apply` keeps those that no applied file had, and
+/// [`applied`] does not. Empty if there are none.
+fn not_in_file(manifest: &Value, stored: &Value) -> String {
+    let value = |object: &Value, field: &str| {
+        let pointer = format!("/spec/{}", field.replace('.', "/"));
+        object.pointer(&pointer).cloned().unwrap_or(Value::Null)
+    };
+    let is_set = |value: &Value| match value {
+        Value::Bool(is_true) => *is_true,
+        Value::Array(entries) => !entries.is_empty(),
+        _ => false,
+    };
+    let fields = SET_BY_COMMANDS.into_iter();
+    let fields = fields.filter(|field| value(manifest, field).is_null() && is_set(&value(stored, field)));
+    let fields: Vec<String> = fields.map(|field| format!("spec.{field}")).collect();
+    if fields.is_empty() {
+        return String::new();
+    }
+    format!(
+        "Warning: on the hub the upgrade has {}, which the file does not set. kubectl apply keeps what a command such as kubectl mcu skip or pause has set; here it counts as removed. Add it to the file if it is to count.\n",
+        fields.join(", ")
+    )
+}
+
+/// The object that the hub would hold if the manifest were applied to it and the file had set every field before.
 fn applied(manifest: &Value, mut stored: Value) -> Value {
     let generation = stored["metadata"]["generation"].as_i64().unwrap_or(1);
     let edited = stored["spec"] != manifest["spec"];

@@ -2,20 +2,23 @@
 
 use std::fmt::Write as _;
 
+use api::conditions;
 use api::mcu::MAX_RETRIES;
 use api::message::count;
+use api::report::ReportRow;
 use api::time::to_rfc3339;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::change::{retry_patch, retry_token};
+use super::show::note_gaps;
 use crate::args::{Common, RetryArgs};
 use crate::edit;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::objects;
-use crate::rows::Rows;
+use crate::rows::{Rows, has_failed, is_unreadable};
 use crate::screen::Screen;
 use crate::table::one_line;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
@@ -26,8 +29,17 @@ const MAX_NAMES: usize = 10;
 pub(super) async fn run(common: &Common, args: &RetryArgs, screen: Screen) -> Result<Exit, Failure> {
     let hub = Hub::connect(common).await?;
     let upgrade = hub.upgrade(&args.name).await?;
+    if upgrade.deleting {
+        return Err(Failure::Other(
+            "the upgrade is being deleted, so it retries no cluster".to_owned(),
+        ));
+    }
     let rows = hub.rows(&upgrade).await?;
+    note_gaps(&upgrade, &rows, screen);
     let clusters = concerned(&rows, args)?;
+    if args.clusters.is_empty() {
+        screen.note(&leavers(&rows));
+    }
     if clusters.is_empty() && !args.force {
         let which = if args.reasons.is_empty() {
             String::new()
@@ -70,11 +82,13 @@ fn concerned<'a>(rows: &'a Rows, args: &RetryArgs) -> Result<Vec<&'a str>, Failu
     let retryable = rows.retryable();
     for name in args.clusters.iter().filter(|_| !args.force) {
         let row = rows.named(name, &args.name)?;
-        if !retryable.contains(&name.as_str()) {
+        if is_unreadable(row) {
             return Err(Failure::Other(format!(
-                "{name} is {}; only clusters that are Failed or PreActionDegraded are retried",
-                row.phase
+                "the report row of {name} cannot be read, so whether it failed is not known: update the plugin, or add --force"
             )));
+        }
+        if !retryable.contains(&name.as_str()) {
+            return Err(Failure::Other(not_retried(row)));
         }
     }
     let has_reason = |name: &str| {
@@ -86,6 +100,32 @@ fn concerned<'a>(rows: &'a Rows, args: &RetryArgs) -> Result<Vec<&'a str>, Failu
             && (args.reasons.is_empty() || has_reason(name))
     };
     Ok(retryable.into_iter().filter(is_chosen).collect())
+}
+
+/// Why a cluster is not retried.
+fn not_retried(row: &ReportRow) -> String {
+    let (name, phase) = (&row.cluster, row.phase);
+    if has_failed(row) {
+        return format!(
+            "{name} is {phase}, and it has left the selection of the upgrade; select it again to have it retried"
+        );
+    }
+    format!("{name} is {phase}; only clusters that are Failed or PreActionDegraded are retried")
+}
+
+/// How many clusters failed and are not retried, because they have left the selection. Empty if there are none.
+fn leavers(rows: &Rows) -> String {
+    let left = rows
+        .rows
+        .iter()
+        .filter(|row| has_failed(row) && row.left_selection);
+    match left.count() {
+        0 => String::new(),
+        1 => "Note: 1 cluster that failed has left the selection of the upgrade; it is retried only when it is selected again.\n".to_owned(),
+        left => format!(
+            "Note: {left} clusters that failed have left the selection of the upgrade; they are retried only when they are selected again.\n"
+        ),
+    }
 }
 
 /// The list of the spec with one more entry. Entries that were carried out go when there is no room.
@@ -137,7 +177,7 @@ fn told(upgrade: &Upgrade, clusters: &[&str], done: &str) -> String {
     let mut text = format!("{TYPE_AND_GROUP}/{} {done}\n", upgrade.name);
     if clusters.is_empty() {
         text.push_str(
-            "No such cluster is Failed or PreActionDegraded. Clusters that fail later need another retry.\n",
+            "No such cluster is Failed or PreActionDegraded, and selected. Clusters that fail later need another retry.\n",
         );
     } else {
         let names = clusters.iter().take(MAX_NAMES).map(|name| one_line(name));
@@ -154,14 +194,31 @@ fn told(upgrade: &Upgrade, clusters: &[&str], done: &str) -> String {
             count(clusters.len(), "cluster")
         );
     }
-    if upgrade.paused {
-        let _ = writeln!(
-            text,
-            "The upgrade is paused. These clusters start after you run kubectl mcu resume {} -n {}",
-            upgrade.name, upgrade.namespace
+    text.push_str(&held(upgrade));
+    text
+}
+
+/// What must happen first. Empty if nothing must.
+fn held(upgrade: &Upgrade) -> String {
+    let (name, namespace) = (&upgrade.name, &upgrade.namespace);
+    let stalled = upgrade.condition(conditions::STALLED);
+    if stalled
+        .is_some_and(|stalled| stalled.status == "True" && stalled.reason == conditions::reason::INVALID_SPEC)
+    {
+        return format!(
+            "The spec of the upgrade is invalid, and nothing is retried before it is fixed: kubectl mcu status {name} -n {namespace}\n"
         );
     }
-    text
+    let why = if upgrade.restored {
+        "was restored from a backup, or copied"
+    } else if upgrade.paused {
+        "is paused"
+    } else {
+        return String::new();
+    };
+    format!(
+        "The upgrade {why}. These clusters start after you run kubectl mcu resume {name} -n {namespace}\n"
+    )
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render;
 use crate::render::objects::without_headers;
-use crate::rows::{Rows, unreadable_text};
+use crate::rows::{Rows, missing_text, unreadable_text};
 use crate::screen::Screen;
 use crate::table::one_line;
 use crate::upgrade::Upgrade;
@@ -55,8 +55,12 @@ pub(super) async fn causes(common: &Common, name: &str, screen: Screen) -> Resul
     let upgrade = hub.upgrade(name).await?;
     let causes = match hub.rows(&upgrade).await {
         Ok(rows) => {
-            note_unreadable(&rows, screen);
-            causes::of_rows(&upgrade, &rows.rows)
+            note_gaps(&upgrade, &rows, screen);
+            if rows.rows.is_empty() {
+                causes::of_status(&upgrade)
+            } else {
+                causes::of_rows(&upgrade, &rows.rows)
+            }
         }
         Err(Failure::Server { reason, message }) if reason == "Forbidden" => {
             screen.note(&format!(
@@ -99,7 +103,7 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
     let hub = Hub::connect(common).await?;
     let upgrade = hub.upgrade(&args.name).await?;
     let rows = hub.rows(&upgrade).await?;
-    note_unreadable(&rows, screen);
+    note_gaps(&upgrade, &rows, screen);
     let Some(row) = rows.of(&args.cluster) else {
         let invalid = upgrade
             .condition(conditions::STALLED)
@@ -144,7 +148,12 @@ async fn note_policies(hub: &Hub, screen: Screen) {
     }
 }
 
-pub(super) fn note_unreadable(rows: &Rows, screen: Screen) {
+/// Warns if rows cannot be read or are missing, because what is shown of clusters is then not all.
+pub(super) fn note_gaps(upgrade: &Upgrade, rows: &Rows, screen: Screen) {
+    let missing = missing_text(upgrade, rows);
+    if !missing.is_empty() {
+        screen.note(&format!("Warning: {missing}.\n"));
+    }
     if rows.unreadable > 0 {
         screen.note(&format!("Warning: {}\n", unreadable_text(rows.unreadable)));
     }

@@ -119,10 +119,19 @@ impl Upgrades {
     }
 }
 
-/// Keeps only what the dashboard reads of the spec, because its actions may have a megabyte.
+/// Keeps only what the dashboard reads of the spec, because its actions may have a megabyte: the version, the clusters that are left
+/// out, and the retries.
 fn without_bulk(mut upgrade: Upgrade) -> Upgrade {
-    let version = upgrade.object.pointer("/spec/clusterVersion");
-    upgrade.object = json!({"spec": {"clusterVersion": version.cloned().unwrap_or(Value::Null)}});
+    let object = std::mem::take(&mut upgrade.object);
+    let kept = |pointer: &str| object.pointer(pointer).cloned().unwrap_or(Value::Null);
+    upgrade.object = json!({"spec": {
+        "clusterVersion": kept("/spec/clusterVersion"),
+        "upgradeStrategy": {
+            "skip": kept("/spec/upgradeStrategy/skip"),
+            "abort": kept("/spec/upgradeStrategy/abort"),
+            "retry": kept("/spec/upgradeStrategy/retry"),
+        },
+    }});
     upgrade
 }
 

@@ -7,7 +7,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
 
-use api::report::{Phase, ReportRow};
+use api::report::ReportRow;
 use serde_json::value::RawValue;
 
 use crate::rows;
@@ -186,9 +186,8 @@ impl Fleet {
     /// How many clusters a retry applies to.
     #[must_use]
     pub fn retryable(&self) -> usize {
-        let rows = self.clusters.values().filter_map(Cluster::row);
-        rows.filter(|row| matches!(row.phase, Phase::Failed | Phase::PreActionDegraded))
-            .count()
+        let clusters = self.clusters.values().filter_map(Cluster::row);
+        clusters.filter(|row| rows::is_retryable(row)).count()
     }
 }
 

@@ -124,6 +124,7 @@ pub struct MaxFailures {
 
 /// Clusters by their phase at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClusterCounts {
     /// All clusters.
     pub total: usize,
@@ -133,6 +134,8 @@ pub struct ClusterCounts {
     pub failed: usize,
     /// Blocked ones.
     pub blocked: usize,
+    /// Those that the spec skips or aborts.
+    pub left_out: usize,
     /// All others.
     pub waiting: usize,
 }

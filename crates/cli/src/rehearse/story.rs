@@ -133,17 +133,19 @@ const fn is_failed(phase: Phase) -> bool {
 /// Clusters by their phase at the end.
 pub(super) fn counts(clusters: &[ClusterForecast]) -> ClusterCounts {
     let with = |is: fn(Phase) -> bool| clusters.iter().filter(|cluster| is(cluster.phase)).count();
-    let (complete, failed, blocked) = (
+    let (complete, failed, blocked, left_out) = (
         with(|phase| phase == Phase::Complete),
         with(is_failed),
         with(|phase| phase == Phase::Blocked),
+        with(Phase::is_left_out),
     );
     ClusterCounts {
         total: clusters.len(),
         complete,
         failed,
         blocked,
-        waiting: clusters.len() - complete - failed - blocked,
+        left_out,
+        waiting: clusters.len() - complete - failed - blocked - left_out,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::rehearse::outcome::{Source, Verdict};
 use crate::rehearse::plan::UpgradePlan;
 use crate::remedy::{self, Names};
 use crate::render::objects::machine;
-use crate::render::rehearse::{causes, hours, listed, moment, order, seconds};
+use crate::render::rehearse::{causes, clusters, every_cluster, hours, listed, moment, order, seconds};
 use crate::table::{Table, lines, one_line, or_none};
 
 /// Renders a plan in the requested format.
@@ -44,7 +44,6 @@ fn text(plan: &UpgradePlan, wide: bool, paint: Paint) -> String {
 
 fn summary(plan: &UpgradePlan, paint: Paint) -> String {
     let at = |time| moment(plan.begin, time);
-    let counts = plan.clusters;
     let mut fields = vec![
         (
             "Upgrade",
@@ -63,13 +62,7 @@ fn summary(plan: &UpgradePlan, paint: Paint) -> String {
         None => fields.push(("ETA", no_eta(plan))),
     }
     fields.extend([
-        (
-            "Clusters",
-            format!(
-                "{}: {} complete, {} failed, {} blocked, {} waiting",
-                counts.total, counts.complete, counts.failed, counts.blocked, counts.waiting
-            ),
-        ),
+        ("Clusters", clusters(plan.clusters)),
         (
             "Slots",
             format!("{}, of which {} are held at the peak", plan.slots, plan.peak),
@@ -121,7 +114,8 @@ fn result(plan: &UpgradePlan, paint: Paint) -> String {
                 )
         }
         (Verdict::Completes, _) => {
-            paint.tone(Tone::Good, "Would finish") + ": every cluster would be complete"
+            paint.tone(Tone::Good, "Would finish")
+                + &format!(": {} would be complete", every_cluster(plan.clusters))
         }
         (Verdict::Waits, _) => {
             paint.tone(Tone::Warn, "Would stall")

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::age;
 use crate::args::Output;
 use crate::paint::{Paint, Tone};
-use crate::rehearse::outcome::{Cause, Rehearsal, Source, Start, Timeline, Verdict};
+use crate::rehearse::outcome::{Cause, ClusterCounts, Rehearsal, Source, Start, Timeline, Verdict};
 use crate::remedy::{self, Names};
 use crate::render::objects::machine;
 use crate::render::phase_tone;
@@ -99,13 +99,7 @@ fn summary(rehearsal: &Rehearsal, paint: Paint) -> String {
             fields.push((key, at(rehearsal, time)));
         }
     }
-    fields.push((
-        "Clusters",
-        format!(
-            "{}: {} complete, {} failed, {} blocked, {} waiting",
-            counts.total, counts.complete, counts.failed, counts.blocked, counts.waiting
-        ),
-    ));
+    fields.push(("Clusters", clusters(counts)));
     fields.push((
         "Slots",
         format!(
@@ -123,6 +117,27 @@ fn summary(rehearsal: &Rehearsal, paint: Paint) -> String {
             .iter()
             .map(|(key, value)| format!("{:<width$}{value}", format!("{key}:"))),
     )
+}
+
+/// How many clusters end where.
+pub(super) fn clusters(counts: ClusterCounts) -> String {
+    let mut text = format!(
+        "{}: {} complete, {} failed, {} blocked, {} waiting",
+        counts.total, counts.complete, counts.failed, counts.blocked, counts.waiting
+    );
+    if counts.left_out > 0 {
+        let _ = write!(text, ", {} left out", counts.left_out);
+    }
+    text
+}
+
+/// The clusters that an upgrade completes when it is complete.
+pub(super) const fn every_cluster(counts: ClusterCounts) -> &'static str {
+    if counts.left_out > 0 {
+        "every cluster that is not left out"
+    } else {
+        "every cluster"
+    }
 }
 
 fn begin(rehearsal: &Rehearsal) -> String {
@@ -149,10 +164,13 @@ fn result(rehearsal: &Rehearsal, paint: Paint) -> String {
         cluster: "",
     };
     let why = match (rehearsal.verdict, &rehearsal.stalled) {
-        (Verdict::Completes, _) if rehearsal.estimate.is_none() => {
-            ": every cluster is complete already".to_owned()
+        (Verdict::Completes, _) => {
+            let when = match rehearsal.estimate {
+                None => "already",
+                Some(_) => "at the end",
+            };
+            format!(": {} is complete {when}", every_cluster(rehearsal.clusters))
         }
-        (Verdict::Completes, _) => ": every cluster is complete at the end".to_owned(),
         (Verdict::Waits, _) => {
             ": not every cluster completes, because some wait for what the rehearsal does not change; see below".to_owned()
         }

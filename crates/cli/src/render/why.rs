@@ -6,6 +6,7 @@ use api::conditions;
 use api::report::{Phase, ReportRow};
 use api::time::to_rfc3339;
 use chrono::{DateTime, SecondsFormat, Utc};
+use rollout::Reason;
 use serde_json::{Value, json};
 
 use crate::age;
@@ -15,6 +16,7 @@ use crate::remedy::{self, Names};
 use crate::render::objects::machine;
 use crate::render::phase_tone;
 use crate::render::status::refusals;
+use crate::rows::has_failed;
 use crate::table::{Cell, Table, lines, one_line, or_none};
 use crate::upgrade::Upgrade;
 
@@ -58,6 +60,11 @@ pub fn next_step(upgrade: &Upgrade, row: &ReportRow) -> String {
     }
     if let Some(why) = left_out_later(upgrade, row) {
         return format!("{why} {remedy}");
+    }
+    if row.left_selection && has_failed(row) && row.reason != Reason::LeftSelection.as_str() {
+        return format!(
+            "The cluster has left the selection, and no retry reaches it before it is selected again. {remedy}"
+        );
     }
     // A row has one reason, and that of a paused upgrade says nothing of what clusters have answered.
     let waits = matches!(row.phase, Phase::Pending | Phase::Blocked);
@@ -152,8 +159,10 @@ fn text(upgrade: &Upgrade, row: &ReportRow, remedy: &str, now: DateTime<Utc>, pa
     if row.canary {
         marks.push_str(" (canary)");
     }
-    if row.left_selection {
+    if row.left_selection && row.phase.is_at_work() {
         marks.push_str(" (no longer selected, will finish all its steps)");
+    } else if row.left_selection {
+        marks.push_str(" (no longer selected)");
     }
     let mut fields = vec![
         ("Cluster", format!("{}{marks}", row.cluster)),

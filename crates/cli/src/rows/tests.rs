@@ -91,3 +91,18 @@ fn a_row_with_a_name_that_no_cluster_can_have_is_unreadable_and_gives_no_name() 
     assert_eq!(names, ["edge-1", "edge-7"]);
     assert_eq!(rows.unreadable, forged.len() + 2);
 }
+
+#[test]
+fn rows_that_the_status_counts_and_no_report_has_are_told() {
+    let upgrade = crate::render::fixtures::running();
+    let rows = crate::render::fixtures::rows();
+    let told = missing_text(&upgrade, &rows);
+    assert!(
+        told.starts_with("the status counts 24 clusters, and the reports have rows of 4."),
+        "{told}"
+    );
+    assert_eq!(
+        missing_text(&crate::render::fixtures::unseen(), &Rows::default()),
+        ""
+    );
+}

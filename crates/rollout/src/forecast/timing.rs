@@ -334,6 +334,16 @@ impl Timings {
     }
 }
 
+/// True if the spec leaves the cluster out and nothing of it is under way, so that it has no step before it.
+fn is_left_out(cluster: &Cluster) -> bool {
+    let record = cluster.record.as_deref();
+    cluster.left_out.is_some()
+        && record.is_none_or(|record| record.phase.is_queued())
+        && Step::ALL
+            .into_iter()
+            .all(|step| cluster.step_work(step).ours().is_none())
+}
+
 /// What the clusters of the upgrade tell, and what has been made of it.
 struct Known<'a> {
     finished: BTreeMap<Kind, Vec<TimeDelta>>,
@@ -400,7 +410,7 @@ impl<'a> Known<'a> {
             ages: Step::ALL.map(|step| age(now, cluster, step)),
             unknown: [false; 4],
         };
-        let is_over = record.is_some_and(|record| record.phase.is_terminal());
+        let is_over = record.is_some_and(|record| record.phase.is_terminal()) || is_left_out(cluster);
         for step in Step::ALL.into_iter().filter(|step| policy.wants(*step)) {
             let is_done = record.is_some_and(|record| record.succeeded(step.into()));
             if is_over || is_done {

@@ -75,3 +75,29 @@ fn pausing_says_what_happens_to_the_clusters() {
     status.phases.insert("Skipped".to_owned(), 3);
     assert!(paused_text(&paused, false).contains("\n1 pending cluster will start"));
 }
+
+#[test]
+fn nobody_is_told_that_clusters_start_where_a_pause_is_not_what_holds_them() {
+    let text = paused_text(&crate::render::fixtures::stalled(), false);
+    assert!(
+        text.contains("not paused\nThe upgrade is stalled (ClustersFailed): 1 cluster failed"),
+        "{text}"
+    );
+    assert!(!text.contains("will start"), "{text}");
+    let mut waits = Upgrade {
+        paused: true,
+        ..running()
+    };
+    let checkpoint = json!([{"name": "first", "state": "Waiting", "planHash": "1a2b"}]);
+    waits.status.as_mut().unwrap().approvals = serde_json::from_value(checkpoint).unwrap();
+    let text = paused_text(&waits, false);
+    assert!(
+        text.ends_with("resumed\nClusters wait for an approval: kubectl mcu approvals spring -n upgrades\n"),
+        "{text}"
+    );
+    let deleting = Upgrade {
+        deleting: true,
+        ..running()
+    };
+    assert!(paused_text(&deleting, false).contains("no cluster will start"));
+}

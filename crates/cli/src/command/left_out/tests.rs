@@ -131,3 +131,21 @@ fn what_becomes_of_each_cluster_is_told() {
     let aborted = fates(&rows, &names, List::Abort);
     assert!(aborted.contains("has not accepted is withdrawn"), "{aborted}");
 }
+
+#[test]
+fn a_cluster_whose_row_cannot_be_read_may_be_a_canary_and_its_fate_is_not_known() {
+    let shard = json!({"rows": [
+        {"cluster": "c1", "phase": "Hibernating", "canary": true, "since": "2026-01-01T00:00:00Z", "revision": "r1"},
+    ]});
+    let rows = Rows::merge(&[shard], "u1");
+    let before = upgrade(&json!({}));
+    let error = with(&before, &rows, &args(&["c1"], false), List::Skip).unwrap_err();
+    assert!(error.to_string().contains("cannot be read"), "{error}");
+    let strategy = with(&before, &rows, &args(&["c1"], true), List::Skip).unwrap();
+    assert_eq!(strategy["skip"][0]["acknowledgeCanary"], true);
+    let told = fates(&rows, &["c1".to_owned()], List::Abort);
+    assert_eq!(
+        told,
+        "What becomes of c1 is not known, because its report row cannot be read.\n"
+    );
+}

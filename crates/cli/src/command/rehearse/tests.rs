@@ -65,3 +65,21 @@ fn an_invalid_spec_on_the_hub_is_told_field_by_field() {
         "error: upgrade team/spring is being deleted, so it starts no cluster"
     );
 }
+
+#[test]
+fn what_commands_have_set_on_the_hub_and_a_file_does_not_set_is_told() {
+    let stored = json!({"spec": {
+        "paused": true, "clusterVersion": {"adminAcks": []},
+        "upgradeStrategy": {"skip": [{"cluster": "edge-1", "reason": "no power"}], "maxConcurrency": 2},
+    }});
+    let told = not_in_file(
+        &json!({"spec": {"clusterVersion": {"version": "4.20.4"}}}),
+        &stored,
+    );
+    assert!(
+        told.contains("has spec.paused, spec.upgradeStrategy.skip, which the file"),
+        "{told}"
+    );
+    let same = json!({"spec": {"paused": false, "upgradeStrategy": {"skip": [{"cluster": "edge-2", "reason": "x"}]}}});
+    assert_eq!(not_in_file(&same, &stored), "");
+}

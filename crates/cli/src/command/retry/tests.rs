@@ -105,3 +105,31 @@ fn an_entry_is_added_and_those_that_were_carried_out_go_only_where_there_is_no_r
     ];
     assert_eq!(free_id(&ids, now), "2025-11-24T16-00-00Z-3");
 }
+
+#[test]
+fn a_failed_cluster_that_has_left_the_selection_is_not_retried_and_that_is_said() {
+    let mut rows = rows();
+    rows.rows[0].left_selection = true;
+    assert_eq!(concerned(&rows, &args(&[], &[])).unwrap(), ["c2", "c3"]);
+    let error = concerned(&rows, &args(&["c1"], &[])).unwrap_err().to_string();
+    assert!(
+        error.contains("c1 is Failed, and it has left the selection"),
+        "{error}"
+    );
+    assert!(leavers(&rows).contains("1 cluster that failed has left"));
+}
+
+#[test]
+fn a_retry_while_the_spec_is_invalid_or_the_upgrade_is_restored_says_what_must_happen_first() {
+    let text = told(&crate::render::fixtures::invalid(), &["c1"], "retried");
+    assert!(text.contains("nothing is retried before it is fixed"), "{text}");
+    let restored = Upgrade {
+        restored: true,
+        ..stalled()
+    };
+    let text = told(&restored, &["c1"], "retried");
+    assert!(
+        text.contains("was restored") && text.contains("kubectl mcu resume spring"),
+        "{text}"
+    );
+}

@@ -16,3 +16,19 @@ async fn a_watch_that_the_hub_answers_again_is_no_trouble_although_nothing_chang
     told.wait_for(|number| *number == 2).await.unwrap();
     assert_eq!(watched.trouble(), "");
 }
+
+#[test]
+fn what_is_kept_of_an_upgrade_tells_the_same_as_the_commands() {
+    let mut object = crate::render::fixtures::running().object;
+    object["spec"]["upgradeStrategy"] = json!({
+        "abort": [{"cluster": "edge-02", "reason": "wrong site"}], "retry": [{"id": "r1"}],
+    });
+    let whole = Upgrade::read(object);
+    let kept = without_bulk(whole.clone());
+    assert!(!whole.is_retry_handled() && !kept.is_retry_handled());
+    let rows = crate::render::fixtures::rows();
+    let row = rows.of("edge-02").unwrap();
+    let next_step = crate::render::why::next_step(&kept, row);
+    assert!(next_step.contains("The spec aborts the cluster"), "{next_step}");
+    assert_eq!(next_step, crate::render::why::next_step(&whole, row));
+}

@@ -1,4 +1,5 @@
 use super::*;
+use api::report::Phase;
 use serde_json::{Value, json, value::to_raw_value};
 
 fn row(cluster: &str, phase: &str, reason: &str) -> Value {
@@ -87,10 +88,13 @@ fn a_row_that_cannot_be_read_shows_its_cluster_as_blocked() {
 
 #[test]
 fn failed_clusters_and_degraded_pre_actions_can_be_retried() {
+    let mut left = row("d", "Failed", "");
+    left["leftSelection"] = json!(true);
     let rows = [
         row("a", "Failed", ""),
         row("b", "PreActionDegraded", ""),
         row("c", "Blocked", ""),
+        left,
     ];
     assert_eq!(listed(&[("r-1", &rows)]).retryable(), 2);
 }

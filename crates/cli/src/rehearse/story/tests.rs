@@ -38,3 +38,15 @@ fn blockers_are_told_once_for_each_risk_and_gate() {
         ]
     );
 }
+
+#[test]
+fn clusters_that_the_spec_leaves_out_do_not_wait() {
+    let mut clusters = [
+        blocked("a", Reason::Skipped, "no power"),
+        blocked("b", Reason::Aborted, "wrong site"),
+        blocked("c", Reason::ManagedService, "a provider"),
+    ];
+    (clusters[0].phase, clusters[1].phase) = (Phase::Skipped, Phase::Aborted);
+    let counts = counts(&clusters);
+    assert_eq!((counts.left_out, counts.waiting, counts.blocked), (2, 0, 1));
+}

@@ -205,3 +205,21 @@ fn clusters_that_would_refuse_the_update_are_told_with_the_command_that_says_why
         "{text}"
     );
 }
+
+#[test]
+fn a_watcher_waits_for_no_retry_that_an_invalid_spec_holds_up() {
+    let retried = Upgrade {
+        retry: "now".to_owned(),
+        ..crate::render::fixtures::invalid()
+    };
+    assert!(matches!(retried.verdict(), Verdict::Stalled(reason, _) if reason == "InvalidSpec"));
+}
+
+#[test]
+fn a_watcher_knows_a_retry_that_the_status_tells_in_a_shorter_form() {
+    let long = "edge-17 has disk again, ".repeat(10);
+    let mut retried = complete();
+    retried.status.as_mut().unwrap().observed_retry = Some(resolve::retry::token_of(&long));
+    retried.retry = long;
+    assert_eq!(retried.verdict(), Verdict::Ready);
+}

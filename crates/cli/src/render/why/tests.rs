@@ -95,3 +95,15 @@ fn a_cluster_that_waits_points_to_what_clusters_say_to_the_update() {
     assert!(step("edge-20").ends_with(told), "{}", step("edge-20"));
     assert!(!step("edge-17").contains(told), "a failed cluster has been asked");
 }
+
+#[test]
+fn a_failed_cluster_that_has_left_the_selection_is_told_that_no_retry_reaches_it() {
+    let mut row = rows().of("edge-17").unwrap().clone();
+    row.left_selection = true;
+    let text = render(&running(), &row, None, now(), Paint::Never);
+    assert!(text.contains("(canary) (no longer selected)\n"), "{text}");
+    assert!(
+        text.contains("no retry reaches it before it is selected again"),
+        "{text}"
+    );
+}

@@ -305,3 +305,11 @@ fn clusters_that_run_for_longer_than_usual_correct_what_is_usual() {
     assert!((70..=85).contains(&median(1)), "{}", median(1));
     assert!(median(170) > median(1), "{}", median(170));
 }
+
+#[test]
+fn clusters_that_the_spec_leaves_out_have_no_step_before_them() {
+    let fleet = fleet().cluster("a").cluster("b").skipped("no power");
+    let timings = timings(policy(), fleet, &classes);
+    let clusters = timings.used().iter().map(|(_, clusters)| clusters).sum::<usize>();
+    assert_eq!(clusters, 1);
+}
