@@ -1,5 +1,7 @@
 //! Rules about the whole plan: slots, gates and counters.
 
+use chrono::TimeDelta;
+
 use super::asked::{counts_not, is_asked_for};
 use super::operations::is_start;
 use super::records::{is_past_pre_action, is_release_unwritten};
@@ -231,12 +233,18 @@ impl Checker<'_> {
                 .is_some_and(|written| written.attempt == record.attempt);
             let token = &retry.token;
             let lost = record.attempt.retry == *token && !written;
-            let open = case.cluster.selection == Selection::In
+            // One that is missing for a moment may be back at once.
+            let may_be_in = match case.cluster.selection {
+                Selection::In => true,
+                Selection::Left(since) => self.now < since + TimeDelta::seconds(5),
+            };
+            let open = may_be_in
                 && matches!(case.cluster.record.as_deref(), Some(before)
                     if before.attempt == record.attempt
                         && before.attempt.retry.trim_end_matches('~') != &**token
                         && before.attempt.retry != *token
                         && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
+                        && !counts_not(case.cluster)
                         && is_asked_for(retry, case.cluster, failed(before, record))
                         && before.attempt.revision == self.policy.revision
                         && !is_past_pre_action(case.cluster, before, record));

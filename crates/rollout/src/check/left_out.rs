@@ -7,7 +7,7 @@ use super::proven::{own, speaks_for};
 use super::records::{gives_up_pre_action, tells_of};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Cluster, ClusterState, Operation, Phase, Record, Selection, Step, StepStatus, StepWork, Withdrawal,
+    Cluster, ClusterState, Operation, Phase, Record, Selection, Stage, Step, StepStatus, StepWork, Withdrawal,
 };
 
 /// True when a cluster is left out by its record, and its pre-action has begun since in the same attempt.
@@ -35,7 +35,23 @@ fn asks(operation: &Operation, cluster: &Cluster, state: &ClusterState) -> bool 
         }
     );
     let is_first = creates_platform || (!is_updated && follows_pre_action(cluster, operation));
-    (is_acting && is_first) || repoints(operation, cluster, state)
+    (is_acting && is_first) || repoints(operation, cluster, state) || asks_anew(operation, cluster)
+}
+
+/// True when a cluster in flight that was asked for nothing by this spec is asked for its update by a new work, because the one of an
+/// earlier spec is gone: no start of the update is on record.
+pub(super) fn asks_anew(operation: &Operation, cluster: &Cluster) -> bool {
+    let is_platform = matches!(
+        operation,
+        Operation::Create {
+            step: Step::Platform,
+            ..
+        }
+    );
+    let before = cluster.record.as_deref();
+    let waits = |before: &Record| matches!(before.phase, Phase::Initialized | Phase::Partial);
+    let was_asked = |before: &Record| before.stages[Stage::Platform.index()].is_some();
+    is_platform && before.is_some_and(|before| waits(before) && !was_asked(before))
 }
 
 impl Checker<'_> {
@@ -70,6 +86,13 @@ impl Checker<'_> {
         }
         let is_at_work = before
             .is_some_and(|before| state.record.attempt == before.attempt && has_begun_since(cluster, before));
+        if is_new && self.may_have_gone_on(case) {
+            self.report(
+                ViolationKind::LeftOut,
+                Some(cluster),
+                "the step after its pre-action may have begun",
+            );
+        }
         if phase.is_left_out() && is_at_work {
             self.report(
                 ViolationKind::LeftOut,
@@ -88,6 +111,23 @@ impl Checker<'_> {
         if starts && is_out && is_untouched && before.is_none_or(|before| before.phase.is_queued()) {
             self.report(ViolationKind::LeftOut, Some(cluster), "the cluster starts");
         }
+    }
+
+    /// True when a cluster is in its pre-action by its record, and the work of the step after that is to be read or cannot be read.
+    fn may_have_gone_on(&self, case: &Case<'_>) -> bool {
+        let (Some(before), Some(state)) = (case.cluster.record.as_deref(), case.state) else {
+            return false;
+        };
+        let next = if self.policy.steps[Step::Platform.index()].is_some() {
+            Step::Platform
+        } else {
+            Step::Operators
+        };
+        let is_unclear = matches!(
+            case.cluster.works[next.index()],
+            StepWork::Unconfirmed | StepWork::Unreadable { .. }
+        );
+        before.phase == Phase::PreAction && before.attempt == state.record.attempt && is_unclear
     }
 
     /// Only a request is withdrawn that an aborted cluster has not accepted, or one that failed without that, as its row says, and is

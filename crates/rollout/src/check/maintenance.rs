@@ -1,5 +1,6 @@
 //! Rules about maintenance windows (`docs/design/rules.md#maintenance-windows`).
 
+use super::left_out::asks_anew;
 use super::operations::{follows_pre_action, is_start, repoints};
 use super::{Case, Checker, ViolationKind};
 use crate::maintenance::{Calendar, Opening};
@@ -24,6 +25,7 @@ impl Checker<'_> {
                 is_start(operation, state)
                     || follows_pre_action(case.cluster, operation)
                     || repoints(operation, case.cluster, state)
+                    || asks_anew(operation, case.cluster)
             });
             if starts && !is_open {
                 let text = format!("{:?} while {opening:?}", case.operations);

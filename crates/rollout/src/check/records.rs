@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::asked::{is_asked_for, is_taken_up, may_be_left_out};
+use super::asked::{counts_not, is_asked_for, is_taken_up, may_be_left_out};
 use super::proven::{has_succeeded, is_proven, own, speaks_for};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
@@ -306,7 +306,8 @@ impl Checker<'_> {
         let retried =
             self.policy.retry.as_ref().is_some_and(|retry| {
                 retry.token == record.attempt.retry && is_asked_for(retry, cluster, before)
-            }) && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
+            }) && !counts_not(cluster)
+                && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
                 && before.attempt.revision == record.attempt.revision;
         let selected = cluster.selection == Selection::In;
         let fell_back = !selected

@@ -246,6 +246,7 @@ pub(crate) fn requeue(
         Some(asked)
             if failed
                 && selected
+                && cluster.left_out.is_none()
                 && !asked.has_caused(&record.attempt)
                 && asked.concerns(&cluster.name, &record) =>
         {

@@ -20,8 +20,6 @@ impl Canaries {
     pub(crate) fn of(policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> Canaries {
         let counted = || fleet.iter().filter(|(_, evaluation)| !evaluation.dropped);
         let chosen = || counted().filter(|(cluster, _)| cluster.canary);
-        let are_left_out =
-            chosen().next().is_some() && chosen().all(|(cluster, _)| cluster.left_out.is_some());
         // A canary that left the selection does not get a new revision, so it does not count for that revision.
         let canaries = || {
             chosen().filter(|(cluster, evaluation)| {
@@ -30,6 +28,8 @@ impl Canaries {
                         || evaluation.record.attempt.revision == policy.revision)
             })
         };
+        let are_left_out =
+            chosen().any(|(cluster, _)| cluster.left_out.is_some()) && canaries().next().is_none();
         let finished = |evaluation: &Evaluation| {
             evaluation.record.phase == Phase::Complete
                 && evaluation.record.attempt.revision == policy.revision

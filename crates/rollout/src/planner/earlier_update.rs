@@ -1,7 +1,7 @@
 //! A cluster in flight that an edit has reached while it was still asked for the update of the earlier spec
 //! (`docs/design/rules.md#spec-edits`).
 
-use crate::model::{Phase, Reason, Stage, Step, StepStatus, Work};
+use crate::model::{Phase, Reason, Stage, Step, StepStatus, StepWork, Work};
 use crate::planner::cluster::ClusterEvaluator;
 
 impl ClusterEvaluator<'_> {
@@ -47,6 +47,25 @@ impl ClusterEvaluator<'_> {
         step == Step::Platform
             && matches!(self.before, Phase::Initialized | Phase::Partial)
             && work.is_some_and(|work| !work.vanished && is_other(work))
+    }
+
+    /// True when somebody has deleted the work by which a cluster was asked for the update of an earlier spec, before the cluster was asked
+    /// for this one: no start of this one is on record.
+    pub(crate) fn has_lost_request(&self, step: Step) -> bool {
+        let is_gone = match self.cluster.step_work(step) {
+            StepWork::Absent => true,
+            StepWork::Foreign { retry_at }
+            | StepWork::ForeignTerminating { retry_at }
+            | StepWork::Refused { retry_at, .. } => *retry_at <= self.now,
+            StepWork::Ours(work) => work.vanished || work.terminating,
+            _ => false,
+        };
+        let record = self.cluster.record.as_deref();
+        let was_asked = record.is_none_or(|record| record.stage(step.into()).is_some());
+        step == Step::Platform
+            && matches!(self.before, Phase::Initialized | Phase::Partial)
+            && is_gone
+            && !was_asked
     }
 
     /// True when the update of the earlier spec has ended, so that the cluster is asked for nothing any more.

@@ -136,8 +136,14 @@ impl ClusterEvaluator<'_> {
         let cluster = self.cluster;
         let phase = self.out.record.phase;
         let is_acting = cluster.is_aborted() && phase == Phase::PreAction;
-        // Works of later steps are none of an attempt whose pre-action is being given up.
-        let matters = |step: &Step| !is_acting || *step <= Step::Platform;
+        // The step after the pre-action may have begun since the row was written. Works of later steps are none of an attempt whose
+        // pre-action is being given up.
+        let next = if self.policy.wants(Step::Platform) {
+            Step::Platform
+        } else {
+            Step::Operators
+        };
+        let matters = |step: &Step| !is_acting || *step <= next;
         if Step::ALL
             .into_iter()
             .filter(matters)
@@ -239,11 +245,15 @@ impl ClusterEvaluator<'_> {
             self.ends_pre_action_by_time();
             return true;
         }
-        if step != Step::Platform || !self.repoints(step) {
+        let is_lost = self.has_lost_request(step);
+        if step != Step::Platform || !(is_lost || self.repoints(step)) {
             return false;
         }
-        if self.has_ended_elsewhere() {
-            // It has accepted the update of an earlier spec, which is over. It is left out in the next plan.
+        if is_lost && self.cluster.awaits_start() {
+            self.wait_for_answer();
+        } else if is_lost || self.has_ended_elsewhere() {
+            // It has accepted the update of an earlier spec, which is over, or nothing is left to be withdrawn. It is left out in the
+            // next plan.
             self.forget(Stage::Platform);
             self.holds = false;
             self.phase(Phase::Pending, Reason::WaitingForCleanup, LEAVING_OUT);

@@ -91,7 +91,13 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
         .iter()
         .any(|(cluster, state)| may_start(cluster, &state.record));
     plan.checkpoints = std::mem::take(&mut slots.checkpoints).states(is_over);
+    let until = states
+        .iter()
+        .filter_map(|(cluster, state)| is_waited_for_until(now, policy, cluster, &state.record))
+        .min();
+    plan.wake_at = earliest(plan.wake_at, until);
     plan.retry_done = policy.retry.is_some()
+        && until.is_none()
         && states
             .iter()
             .all(|(cluster, state)| is_retry_written(policy, cluster, &state.record));
@@ -216,6 +222,27 @@ fn is_free(cluster: &Cluster, now: DateTime<Utc>) -> bool {
     cluster.busy.is_none() && backoff(cluster, now).is_none()
 }
 
+/// When a failed cluster that the retry concerns counts as gone, if it has been missing from the selection for a moment only. If the
+/// retry counted as carried out before that, the cluster would not be retried when it is back.
+fn is_waited_for_until(
+    now: DateTime<Utc>,
+    policy: &Policy,
+    cluster: &Cluster,
+    record: &Record,
+) -> Option<DateTime<Utc>> {
+    let retry = policy.retry.as_ref()?;
+    let Selection::Left(since) = cluster.selection else {
+        return None;
+    };
+    let until = since + LEAVE_DEBOUNCE;
+    let before = cluster.record.as_deref()?;
+    let failed = matches!(before.phase, Phase::Failed | Phase::PreActionDegraded);
+    // While a cluster is leaving, its record may tell another reason than before.
+    let is_concerned = retry.concerns(&cluster.name, before) || retry.concerns(&cluster.name, record);
+    let is_due = failed && before.attempt == record.attempt && !retry.has_caused(&record.attempt);
+    (now < until && is_due && is_concerned).then_some(until)
+}
+
 /// True when no crash can lose the cluster's part of the retry, because its new attempt is written. A cluster that was shown as
 /// degraded and is found to have failed since gets its new attempt in the next plan.
 fn is_retry_written(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
@@ -231,6 +258,7 @@ fn is_retry_written(policy: &Policy, cluster: &Cluster, record: &Record) -> bool
     let is_due = || {
         let before = cluster.record.as_deref();
         cluster.selection == Selection::In
+            && cluster.left_out.is_none()
             && record.phase == Phase::Failed
             && !retry.has_caused(&record.attempt)
             && retry.concerns(&cluster.name, record)

@@ -69,7 +69,7 @@ impl ClusterEvaluator<'_> {
             self.block(*reason, message);
         } else if let Some(text) = self.downgrade(step) {
             self.block(Reason::NewerThanTarget, &text);
-        } else if (self.follows_pre_action(step) || self.repoints(step)) && self.waits_for_window() {
+        } else if self.is_asked_anew(step) && self.waits_for_window() {
             if self.out.record.phase.is_queued() {
                 // It has given its slot back. What keeps any queued cluster from starting comes first.
                 self.holds = false;
@@ -155,9 +155,15 @@ impl ClusterEvaluator<'_> {
             && !self.cluster.is_in_doubt()
     }
 
+    /// True when the step would begin after the pre-action, or would ask a cluster in flight for another update than before.
+    fn is_asked_anew(&self, step: Step) -> bool {
+        self.follows_pre_action(step) || self.repoints(step) || self.has_lost_request(step)
+    }
+
     /// True when the step after the pre-action, or after the update of an earlier spec, waits for the maintenance windows.
     fn is_kept_by_window(&self, step: Step) -> bool {
-        let follows_update = step == Step::Platform && self.has_ended_elsewhere();
+        let is_ended = self.has_ended_elsewhere() || self.has_lost_request(step);
+        let follows_update = step == Step::Platform && is_ended;
         let is_closed = matches!(self.window, Some(WindowState::Closed(_)));
         is_closed && (follows_update || self.follows_pre_action(step))
     }

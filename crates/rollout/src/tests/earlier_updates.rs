@@ -119,6 +119,41 @@ fn an_aborted_cluster_in_flight_is_not_asked_for_the_update_of_a_later_spec() {
     }
 }
 
+/// Somebody has deleted the work by which it was asked for the earlier update, before it was asked for the present one.
+#[test]
+fn a_cluster_that_lost_its_earlier_request_is_asked_for_a_later_one_only_where_that_may_begin() {
+    for phase in [Phase::Initialized, Phase::Partial] {
+        let row = || record(phase).reason(Reason::Running).revision("r2");
+        let a = || fleet().cluster("a").record(row());
+        let request = |seconds: i64| {
+            move |plan: &mut Plan| {
+                let record = Arc::make_mut(&mut plan.clusters[0].record);
+                (record.phase, record.reason) = (phase, Reason::Running);
+                plan.operations = vec![Operation::Create {
+                    cluster: "a".into(),
+                    step: Step::Platform,
+                    attempt: record.attempt.clone(),
+                    started: at(seconds),
+                }];
+            }
+        };
+        assert_eq!(writes(&planned(100, r2(), a())), ["create a/Platform"], "{phase}");
+        let windowed = || a().calendar(second_hour());
+        let closed = planned(8000, r2(), windowed());
+        assert_eq!(writes(&closed), NOTHING, "{phase}");
+        assert_eq!(stand(&closed, "a"), (Phase::Pending, Reason::WaitingForWindow));
+        refused(Kind::StartedOutsideWindow, 8000, r2(), windowed(), request(8000));
+
+        let aborted = || a().aborted("wrong site");
+        let plan = planned(100, r2(), aborted());
+        assert_eq!(writes(&plan), NOTHING, "{phase}");
+        assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+        refused(Kind::LeftOut, 100, r2(), aborted(), request(100));
+        let told = aborted().record(record_of(&plan, "a").clone());
+        assert_eq!(stand(&planned(101, r2(), told), "a").0, Phase::Aborted, "{phase}");
+    }
+}
+
 #[test]
 fn an_aborted_cluster_is_not_asked_for_operators_alone_while_its_pre_action_cannot_be_read() {
     let asked = || {
@@ -151,4 +186,43 @@ fn an_aborted_cluster_is_not_asked_for_operators_alone_while_its_pre_action_cann
     let over = planned(60, asked(), a().read(Step::PreAction, 60));
     let degraded = (Phase::PreActionDegraded, Reason::PreActionTimeout);
     assert_eq!(stand(&over, "a"), degraded);
+}
+
+/// The upgrade is one of operators alone, and the row is from before them.
+#[test]
+fn the_pre_action_of_an_aborted_cluster_is_not_given_up_while_its_operators_may_run() {
+    let asked = || {
+        let asked = policy().without(Step::Platform).pre_action().operators();
+        asked.timeouts(60, 600)
+    };
+    let unreadable = StepWork::Unreadable {
+        what: "the revision is too long".into(),
+        terminating: false,
+    };
+    for unclear in [StepWork::Unconfirmed, unreadable] {
+        let a = || {
+            let a = fleet().cluster("a").aborted("wrong site");
+            let a = a.work(Step::PreAction, work(0).succeeded());
+            let a = a.step_work(Step::Operators, unclear.clone());
+            a.record(record(Phase::PreAction).stage(Stage::PreAction, 0))
+        };
+        // Also when the time of the pre-action is over.
+        for (seconds, a) in [(10, a()), (100, a().read(Step::PreAction, 100))] {
+            let plan = planned(seconds, asked(), a.clone());
+            let (phase, reason) = stand(&plan, "a");
+            assert_eq!(phase, Phase::PreAction, "{unclear:?} at {seconds}");
+            assert_ne!(reason, Reason::Aborting, "{unclear:?} at {seconds}");
+            assert!(!writes(&plan).iter().any(|write| write.starts_with("delete")));
+            refused(Kind::LeftOut, seconds, asked(), a, |plan| {
+                let record = Arc::make_mut(&mut plan.clusters[0].record);
+                (record.phase, record.reason) = (Phase::Aborted, Reason::Aborted);
+            });
+        }
+    }
+    let runs = fleet().cluster("a").aborted("wrong site");
+    let runs = runs.work(Step::PreAction, work(0).succeeded());
+    let runs = runs.work(Step::Operators, work(50).running());
+    let runs = runs.record(record(Phase::PreAction).stage(Stage::PreAction, 0));
+    let plan = planned(100, asked(), runs);
+    assert_eq!(stand(&plan, "a").0, Phase::Operators, "what runs goes on");
 }

@@ -248,3 +248,27 @@ fn a_retry_of_a_cluster_that_was_not_asked_for() {
         });
     }
 }
+
+/// Placements are rewritten in several steps, so a cluster can be missing although it was never taken out.
+#[test]
+fn a_retry_is_not_carried_out_while_a_failed_cluster_is_missing_for_a_moment() {
+    for phase in [Phase::Failed, Phase::PreActionDegraded] {
+        let asked = || policy().pre_action().retry("again");
+        let row = || {
+            let row = record(phase).reason(Reason::PreActionFailed);
+            row.stage(Stage::PreAction, 0)
+        };
+        let a = || fleet().cluster("a").record(row());
+        let missing = || a().left(98);
+        let plan = planned(100, asked(), missing());
+        assert_eq!(&*record_of(&plan, "a").attempt.retry, "", "{phase}");
+        assert!(!plan.retry_done, "{phase}: it may be back at once");
+        assert_eq!(plan.wake_at, Some(at(103)), "{phase}");
+        refused(Kind::RetryForgotten, 100, asked(), missing(), |plan| {
+            plan.retry_done = true;
+        });
+        let back = planned(101, asked(), a());
+        assert_eq!(&*record_of(&back, "a").attempt.retry, "again", "{phase}");
+        assert!(planned(103, asked(), missing()).retry_done, "{phase}");
+    }
+}

@@ -25,6 +25,22 @@ fn complete(fleet: FleetBuilder) -> FleetBuilder {
 const NOTHING: [&str; 0] = [];
 const SKIPPED: (Phase, Reason) = (Phase::Skipped, Reason::Skipped);
 
+/// One edit may skip a cluster that failed and retry the others.
+#[test]
+fn a_retry_does_not_hide_how_a_skipped_cluster_had_failed() {
+    let asked = || policy().retry("again");
+    let a = || fleet().cluster("a").skipped("no power").record(failed());
+    let plan = planned(100, asked(), a());
+    assert_eq!(stand(&plan, "a"), SKIPPED);
+    assert!(plan.retry_done, "nobody is to be retried");
+    let row = record_of(&plan, "a");
+    assert_eq!(&*row.attempt.retry, "");
+    assert!(row.message.contains("ClusterUpgradeTimeout"), "{}", row.message);
+    refused(Kind::AttemptUnfounded, 100, asked(), a(), |plan| {
+        Arc::make_mut(&mut plan.clusters[0].record).attempt.retry = "again".into();
+    });
+}
+
 #[test]
 fn a_cluster_that_is_skipped_does_not_start_and_the_upgrade_completes_without_it() {
     let a = || fleet().cluster("a").skipped("no power").cluster("b");
@@ -123,6 +139,22 @@ fn failures_of_skipped_clusters_stop_nobody() {
     assert_eq!(stand(&plan, "b").1, Reason::MaxFailuresExceeded);
     let plan = planned(10, asked(), fleet(failing().skipped("why")));
     assert_eq!(writes(&plan), ["create b/Platform"]);
+}
+
+/// It does not get the revision of the spec since, and nobody can complete it by that.
+#[test]
+fn a_canary_that_left_before_an_edit_keeps_nobody_waiting_when_the_others_are_skipped() {
+    let edited = || policy().canaries().edited("r2", &[Step::Platform]);
+    let canaries = || {
+        let left = record(Phase::Complete).succeeded(Stage::Platform, 0);
+        let left = fleet().cluster("a").canary().left(0).record(left);
+        left.cluster("b").canary()
+    };
+    let plan = planned(100, edited(), canaries().skipped("why").cluster("c"));
+    assert_eq!(stand(&plan, "b"), SKIPPED);
+    assert_eq!(writes(&plan), ["create c/Platform"]);
+    let waits = planned(100, edited(), canaries().cluster("c"));
+    assert_eq!(stand(&waits, "c").1, Reason::WaitingForCanaries);
 }
 
 #[test]
