@@ -29,9 +29,9 @@ pub const POLICIES: [&str; 5] = [
 const DIGESTS: [&str; 5] = [
     "5872d0a6f5749227e61b0c2a8bc7df4aad2cc042c0baa04e10a3a1b642793878",
     "85026164db5162df6abd39e559a1f759579ff2f6102419233449ccbaccc21274",
-    "b6ed971311136ad76f26c049269cb9930fa9ee604d96923ef4e2391ffe85a424",
+    "e5e9a25f64434eb78ffbcc85d7d0165b0e94422d570ea8e023fa6456f56d9508",
     "bc3971d4017f11aeee157e2721593ed1502a5f2f8e8732fc7b0eb837a3b1564c",
-    "1c608a00c28204422d987ee7cf9b5446ab1dd5cd1a810d51b397d18ddfe6bd31",
+    "0266245f4b08c30399c10e8dd95e38b6365f2b8b4a9952bcf65b4c4586444964",
 ];
 /// The match condition that exempts the controller. Which account that is depends on the installation.
 const EXEMPTION: &str = "not-the-controller";

@@ -149,6 +149,7 @@ async fn what_an_upgrade_does_on_the_hub_is_changed_by_those_alone_who_may_upgra
         json!({"clusterVersion": {"version": "4.13.0"}}),
         json!({"ocpOperators": {"approveAllUpgrades": true}}),
         json!({"placement": [{"name": "p"}]}),
+        json!({"preflight": {"mode": "Report"}}),
     ] {
         denied(
             patch(&editor, "of-the-hub", json!({"spec": change})).await,
@@ -162,6 +163,16 @@ async fn what_an_upgrade_does_on_the_hub_is_changed_by_those_alone_who_may_upgra
     ] {
         patch(&editor, "of-the-hub", change).await.map_err(ok)?;
     }
+    let skip = |clusters: Value| json!({"spec": {"upgradeStrategy": {"skip": clusters}}});
+    let left_out = skip(json!([{"cluster": "local-cluster", "reason": "later"}]));
+    patch(&editor, "of-the-hub", left_out).await.map_err(ok)?;
+    denied(
+        patch(&editor, "of-the-hub", skip(json!([]))).await,
+        &["spec.clusterSelector", "edith may not upgrade"],
+    );
+    patch(&upgrader, "of-the-hub", skip(json!([])))
+        .await
+        .map_err(ok)?;
     let controller = installed.controller.client().await?;
     for finalizers in [json!([api::names::FINALIZER]), json!([])] {
         patch(

@@ -92,6 +92,10 @@ async fn an_owner_of_a_namespace_forges_no_report_in_it() -> Result<()> {
         ],
     );
     denied(
+        patch(&owner, "evil", json!({"summary": {"complete": 1}})).await,
+        &["rows: the rows of a report are for the controller"],
+    );
+    denied(
         patch(
             &owner,
             "evil",

@@ -261,7 +261,11 @@ impl State {
                 .selector
                 .as_ref()
                 .map(|selector| selector.select(&entry.namespace, index, settings.require_bindings));
-            let idle = !index.has_works(&entry.uid);
+            // A leader may have ended before it had deleted a probe. Who is to be deleted is found when the upgrade is reconciled.
+            let is_asking = index
+                .probes_of(&entry.uid)
+                .any(|(_, probe)| *probe.owner == *entry.key && !probe.is_ending);
+            let idle = !index.has_works(&entry.uid) && !is_asking;
             let status = entry.object.status.good();
             archive.wanted |= !idle || !archive.is_confirmed(selected.as_ref(), &index.clusters, status);
             if !archive.wanted {

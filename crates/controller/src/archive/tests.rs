@@ -591,5 +591,6 @@ fn what_a_follower_archived_is_counted_anew_in_each_term() {
 
 mod at_work;
 mod late;
+mod probes;
 mod told;
 mod versions;

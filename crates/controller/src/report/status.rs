@@ -59,6 +59,7 @@ pub fn draft(
         } => ManagedClustersUpgradeStatus {
             observed_generation: Some(input.generation),
             state: Some(UpgradeState::Invalid),
+            estimate: None,
             approvals: approvals::of_invalid(&previous.latest.approvals),
             conditions: conditions::of_violations(input, violations, previous),
             ..previous.latest.clone()
@@ -68,6 +69,7 @@ pub fn draft(
         Situation::Deleting(refused) => ManagedClustersUpgradeStatus {
             observed_generation: Some(input.generation),
             state: Some(UpgradeState::Deleting),
+            estimate: None,
             conditions: conditions::of_deletion(input, refused, previous),
             ..previous.latest.clone()
         },

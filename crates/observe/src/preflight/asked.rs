@@ -124,7 +124,10 @@ pub(super) fn is_to_be_asked(cluster: &Cluster, policy: &Policy) -> bool {
     let phase = cluster.record.as_ref().map(|record| record.phase);
     let is_prepared = matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded));
     let is_there = cluster.selection == Selection::In && !cluster.gone;
-    (waits(cluster) || (is_prepared && is_there))
+    // One that is left out does not start, although no row may say so yet. A pre-action that is under way ends first, and its cluster goes
+    // on if it is skipped.
+    let may_start = waits(cluster) && cluster.left_out.is_none();
+    (may_start || (is_prepared && is_there))
         && !is_barred(cluster)
         && !cluster.is_held_by_another()
         && !cluster.is_asked_for(policy)

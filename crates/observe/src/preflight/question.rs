@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use clusterversion::preflight::{PlannedUpdate, UpdatesTo};
-use rollout::{Cluster, Policy, is_newer};
+use rollout::{Cluster, Hold, Policy, is_newer};
 
 use super::workers::is_waited_for;
 use super::{is_kept, is_to_be_asked};
@@ -69,7 +69,9 @@ impl Questions {
         if self.workers.is_some() && is_waited_for(cluster, policy) {
             return Some(ProbeKind::Workers);
         }
-        let question = self.preflight.as_ref()?;
+        // A probe writes acknowledgments and the channel. For an upgrade that was restored nothing is written before it is resumed.
+        let is_restored = policy.hold == Some(Hold::Restored);
+        let question = self.preflight.as_ref().filter(|_| !is_restored)?;
         let may_be_asked =
             is_to_be_asked(cluster, policy) && !question.would_move_back(cluster, policy, is_newer);
         may_be_asked.then_some(ProbeKind::Preflight)

@@ -108,7 +108,8 @@ impl Control {
             let open = window.open.saturating_sub(self.remaining).as_millis();
             let (first, last) = (at.saturating_sub(tolerance), at + tolerance);
             let has_opened = first.as_millis() / every < last.as_millis() / every;
-            has_opened || first.as_millis() % every < open
+            // Windows that overlap or touch are one span, which only an exclusion ends.
+            window.open >= window.every || has_opened || first.as_millis() % every < open
         };
         self.windows.is_empty() && self.exclusions.is_empty()
             || (!is_excluded && (self.windows.is_empty() || self.windows.iter().any(is_in)))

@@ -125,6 +125,18 @@ async fn a_restored_upgrade_writes_nothing_to_any_cluster_until_it_is_resumed() 
 }
 
 #[tokio::test]
+async fn a_restored_upgrade_asks_no_cluster_until_it_is_resumed() {
+    let mut hub = hub(&["c1"]);
+    let mut spec = crate::fixture::spec(&["c1"]);
+    spec["clusterVersion"] = json!({"channel": "stable-4.20", "version": "4.20.4"});
+    spec["preflight"] = json!({"mode": "Require", "setChannel": true});
+    add_upgrade(&hub, restored("new", spec, &[(ANNOTATION_UPGRADE_UID, "old")]));
+    assert!(works(&hub.settle()).is_empty());
+    annotate(&mut hub, "new", ANNOTATION_RESUME_RESTORED, "new");
+    assert_eq!(works(&hub.settle()), ["new: create c1-probe"]);
+}
+
+#[tokio::test]
 async fn reports_of_another_uid_tell_a_restore_even_after_they_are_gone_and_the_controller_is_new() {
     let first = |finalizer: bool| {
         let mut hub = hub(&["c1"]);

@@ -306,6 +306,31 @@ fn an_upgrade_says_since_when_it_is_complete_and_only_while_it_is() {
 }
 
 #[test]
+fn an_upgrade_that_is_deleted_or_not_tracked_has_no_end() {
+    let estimate = UpgradeEstimate {
+        p50: from_chrono(at(600)),
+        p90: from_chrono(at(900)),
+        basis: "Usual".to_owned(),
+        samples: 1,
+    };
+    let before = ManagedClustersUpgradeStatus {
+        estimate: Some(estimate),
+        ..none()
+    };
+    let previous = PreviousStatus {
+        latest: &before,
+        written: &before,
+    };
+    let invalid = Situation::InvalidSpec {
+        violations: &[],
+        plan: None,
+    };
+    for situation in [Situation::Deleting(None), invalid] {
+        assert_eq!(draft(&input(at(0)), &situation, previous).estimate, None);
+    }
+}
+
+#[test]
 fn counters_and_progress_are_those_of_the_plan() {
     let fleet = fleet()
         .cluster("a")

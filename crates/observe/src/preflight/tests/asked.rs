@@ -46,6 +46,15 @@ fn a_cluster_that_cannot_be_asked_is_ready_if_the_author_ignores_that() {
 }
 
 #[test]
+fn an_upgrade_that_was_restored_asks_nobody_and_a_paused_one_does() {
+    let mut world = world(&["c1"]);
+    world.policy.hold = Some(rollout::Hold::Restored);
+    assert!(world.due(0).is_empty());
+    world.policy.hold = Some(rollout::Hold::Paused);
+    assert_eq!(world.due(1), ["create c1"]);
+}
+
+#[test]
 fn a_cluster_that_another_upgrade_has_is_asked_when_that_one_is_done() {
     let mut world = world(&["c1", "c2"]);
     assert_eq!(world.due(0), ["create c1", "create c2"]);
@@ -65,6 +74,19 @@ fn world_with_rival(hold: RivalHold) -> World {
         hold,
     });
     world
+}
+
+/// Before the first plan no row says that it is skipped.
+#[test]
+fn a_cluster_that_is_left_out_is_not_asked_before_its_row_says_so_either() {
+    for aborts in [false, true] {
+        let mut world = world(&["c1", "c2"]);
+        let reason = Arc::from("broken");
+        world.cluster(0).left_out = Some(rollout::LeftOut { reason, aborts });
+        assert_eq!(world.due(0), ["create c2"]);
+        world.cluster(0).left_out = None;
+        assert_eq!(world.due(1), ["create c1"]);
+    }
 }
 
 #[test]

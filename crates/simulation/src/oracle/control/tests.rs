@@ -182,3 +182,32 @@ fn beside_an_invalid_spec_an_update_fits_the_windows_of_the_last_valid_one_and_n
     );
     assert_eq!(is_open(&[true, false, true], 100), Some(false));
 }
+
+/// Whether clusters may start at a time while windows of this length open every five minutes, so much of them must remain, and nothing
+/// starts from 1000 s until 1200 s.
+fn is_open(open: &str, remaining: &str, sent: u64) -> bool {
+    let instant = |second| api::time::to_rfc3339(crate::time::begin() + chrono::TimeDelta::seconds(second));
+    let control = Control::of(&json!({"maintenance": {
+        "windows": [{"schedule": "*/5 * * * *", "duration": open}],
+        "exclusions": [{"start": instant(1000), "end": instant(1200)}],
+        "minimumRemaining": remaining,
+    }}));
+    control.is_open(seconds(sent), Duration::ZERO)
+}
+
+#[test]
+fn windows_that_overlap_or_touch_are_one_span_that_only_an_exclusion_ends() {
+    for sent in [0, 70, 299, 370, 682, 1200, 1270] {
+        assert!(is_open("377s", "317s", sent), "{sent}");
+    }
+    for sent in [683, 999, 1000, 1199] {
+        assert!(!is_open("377s", "317s", sent), "{sent}");
+    }
+    for sent in [59, 60, 299] {
+        assert!(is_open("300s", "240s", sent), "{sent}");
+    }
+    assert!(is_open("299s", "240s", 58));
+    for sent in [59, 298, 299] {
+        assert!(!is_open("299s", "240s", sent), "{sent}");
+    }
+}
