@@ -92,7 +92,12 @@ async fn an_owner_of_a_namespace_forges_no_report_in_it() -> Result<()> {
         ],
     );
     denied(
-        patch(&owner, "evil", json!({"summary": {"complete": 1}})).await,
+        patch(
+            &owner,
+            "evil",
+            json!({"summary": {"clusters": 1, "complete": 1, "failed": 0, "attempts": 1}}),
+        )
+        .await,
         &["rows: the rows of a report are for the controller"],
     );
     denied(

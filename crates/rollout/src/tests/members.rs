@@ -3,7 +3,7 @@
 use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
-use crate::model::{Busy, Outcome, Phase, Reason, Stage, Step, StepWork};
+use crate::model::{Busy, Outcome, Phase, Reason, Stage, Step, StepStatus, StepWork};
 use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -205,6 +205,22 @@ fn a_leaver_whose_update_has_ended_by_its_row_is_given_no_new_revision() {
         assert_eq!(stand(&plan, "a"), (Phase::Complete, Reason::None));
         assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
         assert_eq!(writes(&plan), NOTHING);
+    }
+}
+
+#[test]
+fn an_end_on_record_of_a_leaver_stays_whatever_its_work_tells_since() {
+    let asked = || policy().operators().timeouts(100, 100);
+    for status in [StepStatus::OtherVersion, StepStatus::Running, StepStatus::NotYet] {
+        let left = fleet()
+            .cluster("a")
+            .left(6)
+            .work(Step::Platform, work(0).status(status))
+            .record(record(Phase::Partial).succeeded(Stage::Platform, 0))
+            .read(Step::Platform, 200);
+        let plan = planned(200, asked().edited("r2", &[Step::Operators]), left);
+        assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::LeftSelection));
+        assert!(record_of(&plan, "a").succeeded(Stage::Platform));
     }
 }
 
