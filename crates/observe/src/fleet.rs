@@ -327,6 +327,15 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             if matches!(can_start, Eligibility::Blocked { .. }) {
                 return can_start;
             }
+            // Whoever leads next would take it for the cluster of that row, and find nothing of what it has begun since.
+            if self.entry.unremoved.binary_search(&&cluster.name).is_ok() {
+                return Eligibility::Unavailable {
+                    reason: Reason::WaitingForCleanup,
+                    message: Arc::from(
+                        "The cluster was dropped and is back. It starts when its row from before is removed or written anew.",
+                    ),
+                };
+            }
             let (preflights, name) = (&self.entry.preflights, &cluster.name);
             preflights
                 .cannot_tell_pools(name, self.index)

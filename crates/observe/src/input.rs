@@ -82,6 +82,8 @@ pub struct UpgradeInput<'a, R> {
     /// Clusters that were dropped and hold slots by their rows on the hub. Of a finished upgrade whose records are not in memory:
     /// clusters on which it is at work by its rows, until it is read.
     pub unreleased: Vec<&'a Arc<str>>,
+    /// Clusters that were dropped, sorted, while the hub may still have their rows from before, by which they hold no slots.
+    pub unremoved: Vec<&'a Arc<str>>,
     /// The upgrade may have rows that are not known.
     pub is_incomplete: bool,
     /// Since when clusters of the fleet are no longer selected.

@@ -328,6 +328,7 @@ impl Snapshot {
             selected: &upgrade.selected,
             rows: &upgrade.rows.by_cluster,
             unreleased: Vec::new(),
+            unremoved: Vec::new(),
             is_incomplete: upgrade.rows.is_incomplete,
             left: &forgotten.times,
             former: &forgotten.former,

@@ -31,6 +31,23 @@ impl Rows {
             && shards.any(|(shard, record)| record.is_some() && self.shards[*shard].may_exist())
     }
 
+    /// The clusters that were dropped, in the order of their names, while the hub may still have their rows from before, by which they
+    /// hold no slots. A cluster that is back has such a row until its own one is written in the same report.
+    #[must_use]
+    pub fn unremoved(&self) -> Vec<&Arc<str>> {
+        let is_unremoved = |cluster: &str, shards: &BTreeMap<usize, Option<Arc<Record>>>| {
+            let may_be_in = |shard: usize| shards.contains_key(&shard) && self.shards[shard].may_exist();
+            let may_be_there = match self.by_cluster.get(cluster) {
+                Some(row) => may_be_in(row.shard),
+                None => shards.keys().any(|shard| may_be_in(*shard)),
+            };
+            may_be_there && shards.values().all(Option::is_none)
+        };
+        let outdated = self.outdated.iter();
+        let unremoved = outdated.filter(|(cluster, shards)| is_unremoved(cluster, shards));
+        unremoved.map(|(cluster, _)| cluster).collect()
+    }
+
     /// The record by which the row of a cluster may hold a slot on the hub. A write without a response may have taken
     /// effect.
     fn slot_on_hub(&self, cluster: &str, row: &Row) -> Option<Arc<Record>> {

@@ -103,6 +103,7 @@ impl UpgradeEntry {
                 Some(archive) => archive.at_work().collect(),
                 None => self.rows.unreleased(),
             },
+            unremoved: self.rows.unremoved(),
             is_incomplete: self.rows.is_incomplete(),
             left: &self.left,
             former: &self.former,

@@ -48,6 +48,8 @@ pub(super) struct WorkState {
     version: u64,
     version_text: Box<str>,
     labels: u64,
+    /// Hash of the text of the spec.
+    spec_text: u64,
     finalizers: Vec<String>,
     /// Hash of the status on the hub as last seen.
     on_hub: u64,
@@ -129,6 +131,7 @@ impl WorkState {
             version: 0,
             version_text: "".into(),
             labels: 0,
+            spec_text: 0,
             finalizers: Vec::new(),
             on_hub: 0,
             written: status_hash(view),
@@ -172,9 +175,12 @@ impl WorkState {
         let mut hasher = DefaultHasher::new();
         view.metadata.labels.hash(&mut hasher);
         let labels = hasher.finish();
-        if generation != self.generation {
+        let spec = view.spec.as_ref().map_or("{}", |raw| raw.get());
+        let spec_text = text_hash(spec);
+        // Storage that goes back counts the generation again from an earlier one: the same generation may have another spec.
+        if generation != self.generation || spec_text != self.spec_text {
             self.generation = generation;
-            let spec = view.spec.as_ref().map_or("{}", |raw| raw.get());
+            self.spec_text = spec_text;
             self.spec = WorkSpec::parse(spec, interner)
                 .inspect_err(|error| tracing::warn!(%error, uid = %self.uid, "a ManifestWork cannot be read"))
                 .ok()
@@ -322,6 +328,12 @@ impl WorkState {
         }
         serde_json::value::to_raw_value(&patch)
     }
+}
+
+fn text_hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn status_hash(view: &WorkView) -> u64 {

@@ -137,6 +137,28 @@ fn a_dropped_cluster_that_comes_back_has_the_record_on_the_hub_until_its_row_is_
 }
 
 #[test]
+fn a_dropped_cluster_that_comes_back_has_its_former_row_until_that_is_gone_or_its_own_is_written() {
+    let now = Instant::now();
+    let mut rows = written(now);
+    let complete = [("a", Phase::Complete), ("b", Phase::Pending)];
+    commit(&mut rows, &complete, &[], now);
+    let ended = due(&mut rows, now);
+    rows.wrote(ended, Some(stored(2)), now);
+    assert!(rows.unremoved().is_empty());
+    commit(&mut rows, &complete[1..], &["a"], now);
+    assert_eq!(rows.unremoved(), [&Arc::<str>::from("a")]);
+    assert_eq!(rows.unreleased().len(), 0, "it held no slot");
+    let refused = due(&mut rows, now);
+    rows.failed(&refused, now);
+    let queued = [("a", Phase::Pending), ("b", Phase::Pending)];
+    commit(&mut rows, &queued, &[], now);
+    assert_eq!(rows.unremoved(), [&Arc::<str>::from("a")], "it is back");
+    let anew = due(&mut rows, now);
+    rows.wrote(anew, Some(stored(3)), now);
+    assert!(rows.unremoved().is_empty());
+}
+
+#[test]
 fn a_new_term_and_a_report_that_somebody_deleted_hold_no_slots() {
     let now = Instant::now();
     let mut rows = written(now);

@@ -142,3 +142,27 @@ fn a_work_that_was_there_when_its_namespace_was_being_deleted_is_of_an_earlier_l
         "its end proves nothing"
     );
 }
+
+#[test]
+fn a_cluster_that_is_back_does_not_start_while_the_hub_may_have_its_row_from_before() {
+    let mut index = index(&["a", "b"]);
+    let mut entry = upgrade("mine", &["a", "b"], &index);
+    entry.unremoved.push(Arc::from("a"));
+    for has_row in [false, true] {
+        if has_row {
+            entry.note("a", record(Phase::Pending));
+        }
+        let fleet = observed(&entry, &mut index);
+        assert!(matches!(
+            one(&fleet, "a").eligibility,
+            Eligibility::Unavailable {
+                reason: Reason::WaitingForCleanup,
+                ..
+            }
+        ));
+        assert_eq!(one(&fleet, "b").eligibility, Eligibility::Eligible);
+    }
+    entry.unremoved.clear();
+    let fleet = observed(&entry, &mut index);
+    assert_eq!(one(&fleet, "a").eligibility, Eligibility::Eligible);
+}
