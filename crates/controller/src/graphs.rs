@@ -145,6 +145,7 @@ impl Shared {
             };
             keys.iter().filter(is_due).cloned().collect()
         };
+        let mut has_changed = false;
         for channel in due {
             let read = self.read(&channel).await;
             if let Err(error) = &read {
@@ -154,11 +155,11 @@ impl Shared {
                     "the update graph cannot be read"
                 );
             }
-            self.known().note(channel, read.ok());
+            has_changed |= self.known().note(channel, read.ok());
         }
         let mut known = self.known();
         let updates = self.derive(&known);
-        let has_changed = updates != known.updates;
+        has_changed |= updates != known.updates;
         known.updates = updates;
         has_changed
     }
@@ -206,8 +207,9 @@ impl Shared {
 }
 
 impl KnownUpdates {
-    /// Records a reading of a channel; `None` if it failed. Then the graph that was read before stays.
-    fn note(&mut self, channel: String, read: Option<Graph>) {
+    /// Records a reading of a channel; `None` if it failed. Then the graph that was read before stays. True if a graph replaces one that
+    /// did not count any more: plans have gone without it, even if both say the same.
+    fn note(&mut self, channel: String, read: Option<Graph>) -> bool {
         let now = clock::now();
         let next = now + if read.is_some() { INTERVAL } else { RETRY };
         let known = self
@@ -215,9 +217,9 @@ impl KnownUpdates {
             .entry(channel)
             .or_insert(Channel { graph: None, next });
         known.next = next;
-        if let Some(graph) = read {
-            known.graph = Some((Arc::new(graph), now));
-        }
+        let Some(graph) = read else { return false };
+        let before = known.graph.replace((Arc::new(graph), now));
+        before.is_some_and(|(_, read)| now.duration_since(read) > MAX_AGE)
     }
 }
 

@@ -278,7 +278,7 @@ impl Snapshot {
             }
             let answer = preflights.of(name, &upgrade.uid, &self.index, self.now);
             let answer = answers::by_graph(cluster, &spec.policy, answer);
-            if let Some(refusal) = answers::refusal_of_request(cluster, self.now) {
+            if let Some(refusal) = answers::refusal_of_request(cluster, &spec.policy, self.now) {
                 answers.refused.insert(Arc::clone(name), refusal);
             }
             let newer = preflights

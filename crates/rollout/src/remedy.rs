@@ -309,7 +309,7 @@ const UPGRADES: &[(&str, &str)] = &[
     ),
     (
         reason::RECORD_REFUSED,
-        "Read the message: it names the cluster and the field that the hub rejects. Update the CRDs of the upgrade. The controller tries the record again when it changes and every 5 minutes.",
+        "Read the message: it names the cluster and the field that the hub rejects, or what the hub forbids. Permit that, or update the CRDs of the upgrade. The controller tries the record again when it changes and every 5 minutes.",
     ),
     (
         reason::NOTHING_SELECTED,

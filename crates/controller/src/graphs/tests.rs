@@ -95,6 +95,10 @@ async fn what_was_read_in_an_earlier_term_counts_for_an_hour_as_well() {
     assert!(from(&graphs).is_some());
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(from(&graphs), None);
+    let shared = graphs.0.as_ref().unwrap();
+    let has_changed = shared.refresh(wanted(&["stable-4.20"])).await;
+    assert!(has_changed, "what was planned meanwhile has gone without it");
+    assert!(from(&graphs).is_some());
 }
 
 /// A service that has the graph of one channel and knows no other, and counts requests.

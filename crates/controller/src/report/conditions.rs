@@ -428,7 +428,7 @@ fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
         let text = join([
             refused.as_str(),
             "The affected clusters do not continue until the hub accepts their records; all others do",
-            "Update the CRDs of the upgrade. If they are up to date, please report this bug.",
+            "If the hub forbids the report, for example by a quota or because a permission is missing, permit it. Otherwise update the CRDs of the upgrade. If they are up to date, please report this bug.",
         ]);
         return verdict(types::STALLED, true, reason::RECORD_REFUSED, text);
     }

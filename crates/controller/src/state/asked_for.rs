@@ -38,7 +38,7 @@ impl State {
         };
         if let Write::Create { params, cluster, .. } | Write::Update { params, cluster, .. } = &job.write
             && params.starts
-            && (entry.starts_stopped || has_left(entry, cluster, now))
+            && (entry.starts_stopped || has_left(entry, cluster, params.started, now))
         {
             return false;
         }
@@ -69,10 +69,11 @@ impl State {
     }
 }
 
-/// True when a cluster has been out of the selection for so long that one that has not started is dropped.
-fn has_left(entry: &UpgradeEntry, cluster: &str, now: DateTime<Utc>) -> bool {
-    let since = entry.left.get(cluster);
-    since.is_some_and(|since| *since + LEAVE_DEBOUNCE <= now)
+/// True when a cluster has been out of the selection for so long that one that has not started is dropped, which it had not when its
+/// start was `planned`. What is planned after that goes on with an upgrade that is under way (`docs/design/rules.md#leavers`).
+fn has_left(entry: &UpgradeEntry, cluster: &str, planned: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    let over = entry.left.get(cluster).map(|since| *since + LEAVE_DEBOUNCE);
+    over.is_some_and(|over| planned < over && over <= now)
 }
 
 #[cfg(test)]

@@ -99,9 +99,18 @@ fn is_refusal(reason: Reason, message: &str) -> bool {
     }
 }
 
-/// Why a cluster that was asked for the update has not begun it, if it says that it does not take it.
-pub(super) fn refusal_of_request(cluster: &Cluster, now: DateTime<Utc>) -> Option<KnownRefusal> {
+/// Why a cluster that was asked for the update has not begun it, if it says that it does not take it. What it says to the request of an
+/// earlier spec tells nothing of the present one, and an aborted cluster is asked for nothing any more.
+pub(super) fn refusal_of_request(
+    cluster: &Cluster,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Option<KnownRefusal> {
     let record = cluster.record.as_deref()?;
+    let is_present = record.attempt.revision == policy.revision || cluster.is_asked_for(policy);
+    if !is_present || cluster.is_aborted() {
+        return None;
+    }
     let asked = record.stage(Stage::Platform)?.started;
     let says_no = matches!(
         record.reason,

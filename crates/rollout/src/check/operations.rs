@@ -67,10 +67,13 @@ pub(super) fn follows_pre_action(cluster: &Cluster, operation: &Operation) -> bo
         StepWork::Ours(work) => attempt == Some(&work.attempt),
         _ => true,
     };
-    // The update has begun since, although no record says so yet.
-    let is_later = operation.step() > Step::Platform
-        && (record.is_some_and(|record| record.stages[Stage::Platform.index()].is_some())
-            || own(cluster, Step::Platform).is_some_and(|work| attempt == Some(&work.attempt)));
+    // The update has begun since, or the operators have, although no record says so yet.
+    let has_begun = |step: Step| {
+        let is_told = record.is_some_and(|record| record.stages[Stage::from(step).index()].is_some());
+        is_told || own(cluster, step).is_some_and(|work| attempt == Some(&work.attempt))
+    };
+    let mut earlier = [Step::Platform, Step::Operators].into_iter();
+    let is_later = earlier.any(|step| step < operation.step() && has_begun(step));
     moves(operation)
         && operation.step() > Step::PreAction
         && matches!(phase, Some(Phase::PreAction | Phase::PreActionDegraded))

@@ -201,8 +201,15 @@ impl ClusterEvaluator<'_> {
             self.finish(Stage::PreAction, Outcome::Succeeded);
         }
         let is_over = self.out.record.succeeded(Stage::PreAction);
-        if is_over || self.clock_without_work(Step::PreAction).is_some() {
-            self.wait(Reason::WaitingForCleanup, UNREAD);
+        if !(is_over || self.clock_without_work(Step::PreAction).is_some()) {
+            return;
+        }
+        // Nothing is to be read if somebody has changed the annotations of the pre-action.
+        let is_unreadable = self.cluster.step_work(Step::PreAction).is_unreadable();
+        let is_spoiled = is_unreadable && self.cluster.unread_work().is_none();
+        match self.blocker(Step::PreAction).filter(|_| is_spoiled) {
+            Some((reason, text)) => self.wait(reason, &text),
+            None => self.wait(Reason::WaitingForCleanup, UNREAD),
         }
     }
 

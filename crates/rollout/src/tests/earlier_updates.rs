@@ -226,3 +226,15 @@ fn the_pre_action_of_an_aborted_cluster_is_not_given_up_while_its_operators_may_
     let plan = planned(100, asked(), runs);
     assert_eq!(stand(&plan, "a").0, Phase::Operators, "what runs goes on");
 }
+
+/// The upgrade is one of operators alone. They have ended while no controller ran, and the row is from before them.
+#[test]
+fn the_post_action_of_an_aborted_cluster_follows_its_operators_although_its_row_is_in_the_pre_action() {
+    let asked = policy().without(Step::Platform).pre_action().operators();
+    let a = fleet().cluster("a").aborted("wrong site");
+    let a = a.work(Step::PreAction, work(0).succeeded());
+    let a = a.work(Step::Operators, work(50).succeeded());
+    let a = a.record(record(Phase::PreAction).stage(Stage::PreAction, 0));
+    let plan = planned(100, asked.post_action(), a);
+    assert_eq!(writes(&plan), ["create a/PostAction"]);
+}

@@ -125,6 +125,14 @@ fn a_queued_start_is_called_back_once_its_cluster_has_left_the_selection() {
     assert!(is_asked_for_at(&start, 14), "it may be back in a moment");
     assert!(!is_asked_for_at(&start, 15));
     assert!(is_asked_for_at(&step, 15), "a leaver goes through all its steps");
+    let Write::Create { params, .. } = &mut start.write else {
+        panic!("no creation")
+    };
+    params.started = at(15);
+    assert!(
+        is_asked_for_at(&start, 20),
+        "so does one that was blocked before its next step"
+    );
 }
 
 #[test]

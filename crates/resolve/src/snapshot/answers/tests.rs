@@ -98,3 +98,18 @@ fn with_mode_report_what_has_been_unknown_for_long_is_no_warning() {
     }
     assert_eq!((answers.not_known, answers.warned), (4, 0));
 }
+
+#[test]
+fn what_a_cluster_says_to_the_request_of_an_earlier_spec_is_no_refusal_of_the_present_one() {
+    let policy = rollout::testing::policy().build();
+    let refuses = |revision: &str| {
+        let mut fleet = rollout::testing::fleet().cluster("c1").build();
+        let row = rollout::testing::record(Phase::Initialized).reason(Reason::InvalidUpdate);
+        let mut record: rollout::Record = row.stage(Stage::Platform, 0).into();
+        record.attempt.revision = Arc::from(revision);
+        fleet.clusters[0].record = Some(Arc::new(record));
+        refusal_of_request(&fleet.clusters[0], &policy, rollout::testing::at(600)).is_some()
+    };
+    assert!(refuses(&policy.revision));
+    assert!(!refuses("earlier"));
+}
