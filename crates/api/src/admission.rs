@@ -31,7 +31,7 @@ const DIGESTS: [&str; 5] = [
     "85026164db5162df6abd39e559a1f759579ff2f6102419233449ccbaccc21274",
     "e5e9a25f64434eb78ffbcc85d7d0165b0e94422d570ea8e023fa6456f56d9508",
     "bc3971d4017f11aeee157e2721593ed1502a5f2f8e8732fc7b0eb837a3b1564c",
-    "0266245f4b08c30399c10e8dd95e38b6365f2b8b4a9952bcf65b4c4586444964",
+    "86f6d77368036852a952988933dfa24281d736bd4d49c594d96a1b7285046aa9",
 ];
 /// The match condition that exempts the controller. Which account that is depends on the installation.
 const EXEMPTION: &str = "not-the-controller";

@@ -1,5 +1,6 @@
 //! Report rows: the rows of all reports of one upgrade, merged and sorted by cluster name.
 
+use api::conditions;
 use api::message::count;
 use api::names::LABEL_MCU;
 use api::report::{Phase, ReportRow};
@@ -107,6 +108,11 @@ pub const fn is_retryable(row: &ReportRow) -> bool {
 #[must_use]
 pub fn missing_text(upgrade: &Upgrade, rows: &Rows) -> String {
     let found = rows.rows.len();
+    // Its counts are from before its object was restored, and no rows are written for it.
+    let ready = upgrade.condition(conditions::READY);
+    if ready.is_some_and(|ready| ready.reason == conditions::reason::COMPLETED_BEFORE) {
+        return String::new();
+    }
     let counted = usize::try_from(upgrade.counts().total).unwrap_or_default();
     if counted <= found {
         return String::new();

@@ -88,7 +88,7 @@ async fn an_owner_of_a_namespace_forges_no_report_in_it() -> Result<()> {
         patch(&owner, "evil", json!({"rows": report("Complete")["rows"]})).await,
         &[
             "rows: the rows of a report are for the controller",
-            "leave them as they are",
+            "leave them and the summary as they are",
         ],
     );
     denied(

@@ -164,7 +164,11 @@ fn counts(
     if let Some(canaries) = upgrade.canaries().filter(|canaries| canaries.total > 0) {
         field(text, "Canaries", &canary_counts(canaries, paint));
     }
-    field(text, "Slots", &format!("{} in use", slots(status)));
+    field(
+        text,
+        "Slots",
+        &format!("{} in use{}", slots(status), kept(status)),
+    );
     if let Some(preflight) = status.preflight {
         field(text, "Preflight", &answers(preflight, paint));
     }
@@ -299,6 +303,18 @@ pub(super) fn slots(status: &ManagedClustersUpgradeStatus) -> String {
         in_phases(status, Phase::holds_slot)
     };
     format!("{used}/{}", size(status))
+}
+
+/// What keeps clusters from starting although slots are not in use: those that are held until reports are written, for example while the
+/// hub refuses them, or of clusters that were dropped. Empty as long as there are free ones.
+fn kept(status: &ManagedClustersUpgradeStatus) -> String {
+    let held = status.in_flight.unwrap_or_default();
+    let kept = held - in_phases(status, Phase::holds_slot);
+    let is_full = status.effective_max_concurrency.is_some_and(|all| held >= all);
+    if status.phases.is_empty() || kept <= 0 || !is_full {
+        return String::new();
+    }
+    format!(", and {kept} held until the reports tell what became of their clusters")
 }
 
 /// How many clusters are in such a phase.

@@ -207,6 +207,22 @@ fn clusters_that_would_refuse_the_update_are_told_with_the_command_that_says_why
 }
 
 #[test]
+fn slots_that_are_held_without_a_cluster_under_way_are_told_when_none_is_free() {
+    let shown = |held: i64| {
+        let upgrade = with_status(&serde_json::json!({
+            "inFlight": held, "effectiveMaxConcurrency": 3, "phases": {"Partial": 1, "Pending": 3},
+        }));
+        render(&upgrade, false, now(), Paint::Never)
+    };
+    let text = shown(3);
+    assert!(
+        text.contains(" 1/3 in use, and 2 held until the reports"),
+        "{text}"
+    );
+    assert!(shown(2).contains(" 1/3 in use\n"), "{}", shown(2));
+}
+
+#[test]
 fn a_watcher_waits_for_no_retry_that_an_invalid_spec_holds_up() {
     let retried = Upgrade {
         retry: "now".to_owned(),
