@@ -57,6 +57,20 @@ impl End {
 }
 
 impl Upgrade {
+    /// Agents report the end of a step. The work is of this revision then, also if it was of another one in between: an edit may have
+    /// been taken back, by people or because the storage of the hub went back.
+    pub(super) fn note_end(&mut self, attempt: (String, Step, String), reported: End) {
+        let end = self.ends.entry(attempt).or_insert_with(|| reported.clone());
+        if end.retry == reported.retry {
+            end.last = reported.last;
+            end.started = reported.started;
+            end.created = reported.created;
+            end.is_replaced = false;
+        } else {
+            *end = reported;
+        }
+    }
+
     /// The ends of this upgrade's updates of a cluster that agents have reported, and the versions to which they led.
     fn updates(&self, cluster: &str) -> impl Iterator<Item = (&End, Option<Version>)> {
         let ends = self.ends.iter();

@@ -115,7 +115,7 @@ pub(super) struct End {
     pub created: String,
     /// The start that somebody has written into it since. Whoever leads then may know no other.
     pub rewritten: String,
-    /// The step has begun in another revision since.
+    /// The step has begun in another revision since they last said so.
     pub is_replaced: bool,
     /// When they first and last said so.
     pub first: Duration,

@@ -549,13 +549,7 @@ impl Facts {
                 last: now,
             };
             let attempt = (work.cluster.clone(), step, work.revision.clone());
-            let end = upgrade.ends.entry(attempt).or_insert_with(|| of_attempt.clone());
-            if end.retry != work.retry {
-                *end = of_attempt;
-            }
-            end.last = now;
-            end.started.clone_from(&work.started);
-            created.clone_into(&mut end.created);
+            upgrade.note_end(attempt, of_attempt);
         }
         match work.step {
             Some(Step::Platform) => {

@@ -82,6 +82,32 @@ fn a_step_that_begins_replaces_what_was_reported_of_it_in_other_revisions() {
     assert_eq!(names, [("c1", Step::Platform, "r1")]);
 }
 
+/// The storage of the hub has gone back to a time before another revision began, so the agents report the end once more.
+#[test]
+fn an_end_that_is_reported_again_is_not_replaced_any_more() {
+    let (named, found) = ("2026-01-01T01:05:28.192Z", "2026-01-01T00:08:43.840Z");
+    let attempt = ("c1".to_owned(), Step::Platform, "r1".to_owned());
+    let reported = |seconds: u64| End {
+        first: Duration::from_secs(seconds),
+        last: Duration::from_secs(seconds),
+        ..end(named)
+    };
+    let mut facts = Facts::default();
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.note_end(attempt.clone(), reported(400));
+    let begun: Key = ["u", "c1", "c1-cluster-upgrade", "r2", ""]
+        .map(str::to_owned)
+        .into();
+    facts.replace_ends(&begun);
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    assert!(!has(&upgrade.ends[&attempt], found), "the step has begun anew");
+    upgrade.note_end(attempt.clone(), reported(500));
+    let again = &upgrade.ends[&attempt];
+    assert!(has(again, found));
+    let times = (again.first, again.last);
+    assert_eq!(times, (Duration::from_secs(400), Duration::from_secs(500)));
+}
+
 #[test]
 fn a_row_that_is_back_at_an_earlier_attempt_is_judged_by_the_version_that_its_rows_named() {
     let may_return = |(phase, to): (&str, &str), revision: &str, done: &[&str]| {
