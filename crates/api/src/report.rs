@@ -332,6 +332,12 @@ impl Phase {
         )
     }
 
+    /// True when the upgrade of the cluster has failed, or its pre-action is degraded: what a retry concerns.
+    #[must_use]
+    pub const fn has_failed(self) -> bool {
+        matches!(self, Phase::Failed | Phase::PreActionDegraded)
+    }
+
     /// True while no step is under way, none has ended the upgrade of the cluster, and its pre-action is not degraded.
     #[must_use]
     pub const fn is_queued(self) -> bool {

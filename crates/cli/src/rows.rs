@@ -92,16 +92,10 @@ impl Rows {
     }
 }
 
-/// True if the cluster failed, or its pre-action is degraded.
-#[must_use]
-pub const fn has_failed(row: &ReportRow) -> bool {
-    matches!(row.phase, Phase::Failed | Phase::PreActionDegraded)
-}
-
 /// True if a retry applies to the cluster: it failed, and it is selected.
 #[must_use]
 pub const fn is_retryable(row: &ReportRow) -> bool {
-    has_failed(row) && !row.left_selection
+    row.phase.has_failed() && !row.left_selection
 }
 
 /// What is said if the reports have rows of fewer clusters than the status counts. Empty if they do not.

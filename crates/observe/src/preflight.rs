@@ -283,7 +283,7 @@ impl Preflights {
         index: &Index,
         now: DateTime<Utc>,
     ) -> (Vec<ProbeWrite>, Option<DateTime<Utc>>) {
-        let is_in_fleet = |name: &Arc<str>| find(fleet, name).is_some();
+        let is_in_fleet = |name: &Arc<str>| fleet.find(name).is_some();
         self.forget_failures(fleet, policy, asker, index, now);
         self.asked_again.retain(|name, _| is_in_fleet(name));
         self.newer.keep(is_in_fleet);
@@ -354,7 +354,7 @@ impl Preflights {
             if !is_ours || probe.is_ending || !self.may_write(name, now) {
                 continue;
             }
-            let cluster = find(fleet, name);
+            let cluster = fleet.find(name);
             let needed = cluster.and_then(|cluster| {
                 self.questions
                     .needed(cluster, policy, self.newer.contains(&cluster.name))
@@ -469,11 +469,6 @@ fn unsupported() -> String {
     format!(
         "It is not known whether the cluster's work agent is of OCM v0.14 or newer and can be asked. If so, set label {LABEL_AGENT_VERSION}; if all agents are, start the controller with --agents-support-read-only."
     )
-}
-
-fn find<'a>(fleet: &'a Fleet, name: &Arc<str>) -> Option<&'a Cluster> {
-    let at = fleet.clusters.binary_search_by(|cluster| cluster.name.cmp(name));
-    at.ok().map(|at| &fleet.clusters[at])
 }
 
 /// True when a probe of the upgrade with this key asks what has this hash, of the cluster that is registered now.

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::render::objects;
-use crate::rows::{Rows, has_failed, is_unreadable};
+use crate::rows::{Rows, is_unreadable};
 use crate::screen::Screen;
 use crate::table::one_line;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
@@ -105,7 +105,7 @@ fn concerned<'a>(rows: &'a Rows, args: &RetryArgs) -> Result<Vec<&'a str>, Failu
 /// Why a cluster is not retried.
 fn not_retried(row: &ReportRow) -> String {
     let (name, phase) = (&row.cluster, row.phase);
-    if has_failed(row) {
+    if row.phase.has_failed() {
         return format!(
             "{name} is {phase}, and it has left the selection of the upgrade; select it again to have it retried"
         );
@@ -118,7 +118,7 @@ fn leavers(rows: &Rows) -> String {
     let left = rows
         .rows
         .iter()
-        .filter(|row| has_failed(row) && row.left_selection);
+        .filter(|row| row.phase.has_failed() && row.left_selection);
     match left.count() {
         0 => String::new(),
         1 => "Note: 1 cluster that failed has left the selection of the upgrade; it is retried only when it is selected again.\n".to_owned(),

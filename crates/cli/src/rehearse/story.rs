@@ -55,7 +55,7 @@ pub(super) fn timeline(begin: DateTime<Utc>, fleet: &Fleet, played: &Forecast) -
                 Event::Ends => {
                     soaking.remove(name);
                     row.completed += usize::from(cluster.phase == Phase::Complete);
-                    row.failed += usize::from(is_failed(cluster.phase));
+                    row.failed += usize::from(cluster.phase.has_failed());
                 }
             }
         }
@@ -126,16 +126,12 @@ pub(super) fn verdict(played: &Forecast) -> Verdict {
     }
 }
 
-const fn is_failed(phase: Phase) -> bool {
-    matches!(phase, Phase::Failed | Phase::PreActionDegraded)
-}
-
 /// Clusters by their phase at the end.
 pub(super) fn counts(clusters: &[ClusterForecast]) -> ClusterCounts {
     let with = |is: fn(Phase) -> bool| clusters.iter().filter(|cluster| is(cluster.phase)).count();
     let (complete, failed, blocked, left_out) = (
         with(|phase| phase == Phase::Complete),
-        with(is_failed),
+        with(Phase::has_failed),
         with(|phase| phase == Phase::Blocked),
         with(Phase::is_left_out),
     );

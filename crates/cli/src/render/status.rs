@@ -438,7 +438,7 @@ pub(super) fn refusals(upgrade: &Upgrade) -> Option<String> {
         .ok()
         .filter(|blocked| *blocked > 0)?;
     Some(format!(
-        "What {} told speaks against a start: kubectl mcu preflight {} -n {}",
+        "{} reported something that speaks against a start: kubectl mcu preflight {} -n {}",
         count(blocked, "cluster"),
         upgrade.name,
         upgrade.namespace

@@ -16,7 +16,6 @@ use crate::remedy::{self, Names};
 use crate::render::objects::machine;
 use crate::render::phase_tone;
 use crate::render::status::refusals;
-use crate::rows::has_failed;
 use crate::table::{Cell, Table, lines, one_line, or_none};
 use crate::upgrade::Upgrade;
 
@@ -61,7 +60,7 @@ pub fn next_step(upgrade: &Upgrade, row: &ReportRow) -> String {
     if let Some(why) = left_out_later(upgrade, row) {
         return format!("{why} {remedy}");
     }
-    if row.left_selection && has_failed(row) && row.reason != Reason::LeftSelection.as_str() {
+    if row.left_selection && row.phase.has_failed() && row.reason != Reason::LeftSelection.as_str() {
         return format!(
             "The cluster has left the selection, and no retry reaches it before it is selected again. {remedy}"
         );

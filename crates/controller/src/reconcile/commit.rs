@@ -541,12 +541,7 @@ fn regarding(entry: &UpgradeEntry) -> Regarding {
 /// True when a cluster is blocked by an upgrade that is still processing it. The cluster starts when that
 /// upgrade is done.
 fn resolves_itself(fleet: &Fleet, cluster: &str, record: &Record) -> bool {
-    let found = || {
-        let at = fleet
-            .clusters
-            .binary_search_by(|known| (*known.name).cmp(cluster));
-        fleet.clusters[at.ok()?].rival.as_ref()
-    };
+    let found = || fleet.find(cluster)?.rival.as_ref();
     record.reason == Reason::Conflict && found().is_some_and(|rival| rival.hold == RivalHold::Active)
 }
 

@@ -161,10 +161,7 @@ fn counted_approvals(wanted: &PlanRequest, fleet: &Fleet) -> Arc<[GivenApproval]
 /// When the maintenance windows of a cluster close, if they are open, or the next approval expires. Whatever is planned while windows are
 /// closed is no start, and goes by no window.
 fn permitted_until(fleet: &Fleet, cluster: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-    let found = fleet
-        .clusters
-        .binary_search_by(|known| (*known.name).cmp(cluster));
-    let calendar = found.ok().and_then(|position| fleet.clusters[position].calendar);
+    let calendar = fleet.find(cluster).and_then(|cluster| cluster.calendar);
     let opening = calendar
         .and_then(|calendar| fleet.calendars.get(calendar))
         .map(|calendar| calendar.at(now));

@@ -94,7 +94,7 @@ impl AskedFor {
         // The same text would not be sent twice in ten minutes.
         let is_again = before.is_none() && self.last.as_ref() == Some(plan_hash);
         let again = if is_again {
-            format!(", since {} again,", now.format("%H:%M:%SZ"))
+            format!(" again since {}", now.format("%H:%M:%SZ"))
         } else {
             String::new()
         };

@@ -44,7 +44,7 @@ impl Tally {
             let record = &row.record;
             tally.phases[record.phase as usize] += 1;
             tally.unreadable += usize::from(record.unreadable);
-            let has_failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
+            let has_failed = record.phase.has_failed();
             tally.failures += usize::from(has_failed && !row.canary);
             if !has_failed && record.phase != Phase::Complete {
                 tally.waiting[record.reason as usize] += 1;

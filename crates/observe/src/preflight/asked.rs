@@ -7,7 +7,7 @@ use api::report::Phase;
 use chrono::{DateTime, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Policy, Selection};
 
-use super::{Asker, Preflights, ProbeWrite, find};
+use super::{Asker, Preflights, ProbeWrite};
 use crate::index::Index;
 
 impl Preflights {
@@ -62,7 +62,7 @@ impl Preflights {
             let has_probe = index
                 .probe(name)
                 .is_some_and(|probe| *probe.upgrade == *asker.uid);
-            let cluster = find(fleet, name);
+            let cluster = fleet.find(name);
             has_probe || cluster.is_some_and(|cluster| now < failure.until || is_to_be_asked(cluster))
         });
     }

@@ -1,16 +1,11 @@
 //! Rules about checkpoints (`docs/design/rules.md#approvals`).
 
-use chrono::TimeDelta;
-
 use super::operations::is_start;
-use super::{Case, Checker, ViolationKind};
+use super::{Case, Checker, LEFT_FOR, ViolationKind};
 use crate::model::{
     Busy, CheckpointPlace, Cluster, ClusterState, GivenApproval, HashedCanary, KnownApprovals, Phase,
     PlanHash, Selection, Step, StepWork,
 };
-
-/// How long a cluster may have left the selection without making another plan.
-const LEFT_FOR: TimeDelta = TimeDelta::seconds(5);
 
 impl Checker<'_> {
     /// Nothing starts behind a checkpoint without an approval of the present plan, and the plan wakes up when one that it goes by

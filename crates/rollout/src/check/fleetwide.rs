@@ -1,11 +1,9 @@
 //! Rules about the whole plan: slots, gates and counters.
 
-use chrono::TimeDelta;
-
 use super::asked::{counts_not, is_asked_for};
 use super::operations::is_start;
 use super::records::{is_past_pre_action, is_release_unwritten};
-use super::{Case, Checker, ViolationKind};
+use super::{Case, Checker, LEFT_FOR, ViolationKind};
 use crate::model::{
     Busy, Cluster, ClusterState, Counts, DeleteReason, Limit, Operation, Phase, Record, Selection, Stage,
     Step, StepStatus, StepWork,
@@ -111,9 +109,7 @@ impl Checker<'_> {
         let complete = |state: &&ClusterState| state.record.phase == Phase::Complete && count(&state.record);
         let failures = states()
             .filter(|(cluster, state)| {
-                !cluster.canary
-                    && !counts_not(cluster)
-                    && matches!(state.record.phase, Phase::Failed | Phase::PreActionDegraded)
+                !cluster.canary && !counts_not(cluster) && state.record.phase.has_failed()
             })
             .count();
         let breach = self
@@ -236,14 +232,14 @@ impl Checker<'_> {
             // One that is missing for a moment may be back at once.
             let may_be_in = match case.cluster.selection {
                 Selection::In => true,
-                Selection::Left(since) => self.now < since + TimeDelta::seconds(5),
+                Selection::Left(since) => self.now < since + LEFT_FOR,
             };
             let open = may_be_in
                 && matches!(case.cluster.record.as_deref(), Some(before)
                     if before.attempt == record.attempt
                         && before.attempt.retry.trim_end_matches('~') != &**token
                         && before.attempt.retry != *token
-                        && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
+                        && before.phase.has_failed()
                         && !counts_not(case.cluster)
                         && is_asked_for(retry, case.cluster, failed(before, record))
                         && before.attempt.revision == self.policy.revision

@@ -75,8 +75,7 @@ impl Checker<'_> {
             let text = format!("{before:?} became {phase}");
             self.report(ViolationKind::LeftOut, Some(cluster), text);
         }
-        let had_failed =
-            before.is_some_and(|before| matches!(before.phase, Phase::Failed | Phase::PreActionDegraded));
+        let had_failed = before.is_some_and(|before| before.phase.has_failed());
         if is_new && had_failed && cluster.works.contains(&StepWork::Unconfirmed) {
             self.report(
                 ViolationKind::LeftOut,
@@ -123,10 +122,7 @@ impl Checker<'_> {
         } else {
             Step::Operators
         };
-        let is_unclear = matches!(
-            case.cluster.works[next.index()],
-            StepWork::Unconfirmed | StepWork::Unreadable { .. }
-        );
+        let is_unclear = case.cluster.works[next.index()].is_unclear();
         before.phase == Phase::PreAction && before.attempt == state.record.attempt && is_unclear
     }
 

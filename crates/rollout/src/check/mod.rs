@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{Cluster, ClusterState, Fleet, Operation, Plan, Policy};
 
@@ -19,6 +19,9 @@ mod maintenance;
 mod operations;
 mod proven;
 mod records;
+
+/// How long a cluster may be missing from the selection before it has left: it may be back at once.
+const LEFT_FOR: TimeDelta = TimeDelta::seconds(5);
 
 /// A rule that a plan violates.
 #[derive(Clone, Debug, PartialEq, Eq)]

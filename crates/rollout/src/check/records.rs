@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::asked::{counts_not, is_asked_for, is_taken_up, may_be_left_out};
 use super::proven::{has_succeeded, is_proven, own, speaks_for};
-use super::{Case, Checker, ViolationKind};
+use super::{Case, Checker, LEFT_FOR, ViolationKind};
 use crate::model::{
     Cluster, ClusterState, Operation, Outcome, Phase, Reason, Record, Selection, Stage, Step, StepRecord,
     StepStatus, StepWork, Withdrawal, Work,
@@ -239,7 +239,7 @@ impl Checker<'_> {
             .as_deref()
             .is_some_and(|record| record.phase.is_started());
         let left = matches!(cluster.selection, Selection::Left(since)
-            if since + TimeDelta::seconds(5) <= self.now);
+            if since + LEFT_FOR <= self.now);
         // A work that is to be read may be running.
         let unread = cluster.works.contains(&StepWork::Unconfirmed);
         let doubt = cluster.unsettled.is_some() || cluster.late.is_some() || unread;
@@ -307,7 +307,7 @@ impl Checker<'_> {
             self.policy.retry.as_ref().is_some_and(|retry| {
                 retry.token == record.attempt.retry && is_asked_for(retry, cluster, before)
             }) && !counts_not(cluster)
-                && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
+                && before.phase.has_failed()
                 && before.attempt.revision == record.attempt.revision;
         let selected = cluster.selection == Selection::In;
         let fell_back = !selected
@@ -449,7 +449,7 @@ impl Checker<'_> {
         let old = cluster.record.as_deref().is_some_and(|before| {
             before.reason == record.reason && before.phase == record.phase && before.attempt == record.attempt
         });
-        if old || !matches!(record.phase, Phase::Failed | Phase::PreActionDegraded) {
+        if old || !record.phase.has_failed() {
             return;
         }
         if !self.policy.clock_trusted {

@@ -117,7 +117,7 @@ impl<'a> LiveFleet<'a> {
 
     /// Failed clusters of the whole fleet, without canaries.
     pub(super) fn failures(&self) -> usize {
-        let failed = |cluster: &&Cluster| !cluster.canary && phase(cluster).is_some_and(is_failure);
+        let failed = |cluster: &&Cluster| !cluster.canary && phase(cluster).is_some_and(Phase::has_failed);
         self.settled_failures + self.fleet.clusters.iter().filter(failed).count()
     }
 
@@ -450,10 +450,6 @@ fn pending(cluster: &Cluster, record: &Record, policy: &Policy) -> Fate {
 
 fn phase(cluster: &Cluster) -> Option<Phase> {
     cluster.record.as_ref().map(|record| record.phase)
-}
-
-const fn is_failure(phase: Phase) -> bool {
-    matches!(phase, Phase::Failed | Phase::PreActionDegraded)
 }
 
 /// Lowers the limit by one. False when it is zero already.

@@ -188,7 +188,7 @@ impl<'a> Schedule<'a> {
                 continue;
             };
             let record = &state.record;
-            let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
+            let failed = record.phase.has_failed();
             schedule.failures += usize::from(failed && !cluster.canary);
             if record.phase.is_at_work() {
                 schedule.add_at_work(index, cluster, record, !record.unreadable);
@@ -241,7 +241,7 @@ impl<'a> Schedule<'a> {
             if course.started.is_some() {
                 continue;
             }
-            let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
+            let failed = record.phase.has_failed();
             schedule.failures += usize::from(failed && !cluster.canary);
             if record.phase.is_at_work() {
                 schedule.add_at_work(index, cluster, record, course.ended.is_some());

@@ -26,6 +26,17 @@ pub struct Fleet {
     pub unreleased: usize,
 }
 
+impl Fleet {
+    /// The cluster of this name. Clusters are sorted by name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Cluster> {
+        let found = self
+            .clusters
+            .binary_search_by(|cluster| (*cluster.name).cmp(name));
+        found.ok().map(|position| &self.clusters[position])
+    }
+}
+
 /// One cluster of an upgrade.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one cluster")]

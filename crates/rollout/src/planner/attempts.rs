@@ -241,7 +241,7 @@ pub(crate) fn requeue(
     if has_ended || (record.phase.is_left_out() && cluster.left_out.is_none() && may_be_queued) {
         return Arc::new(taken_up(cluster, Arc::unwrap_or_clone(record), policy, now));
     }
-    let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
+    let failed = record.phase.has_failed();
     match &policy.retry {
         Some(asked)
             if failed

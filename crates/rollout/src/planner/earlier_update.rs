@@ -7,7 +7,7 @@ use crate::planner::cluster::ClusterEvaluator;
 impl ClusterEvaluator<'_> {
     /// True when the cluster began the update to the old target just before its work could be changed. It finishes
     /// that update first. A report that is missing for a while does not say that it has ended, nor does a clock that is not trusted.
-    pub(crate) fn is_updating_elsewhere(&mut self) -> bool {
+    pub(crate) fn is_in_earlier_update(&mut self) -> bool {
         let Some(work) = self.cluster.step_work(Step::Platform).ours() else {
             return false;
         };
@@ -69,7 +69,7 @@ impl ClusterEvaluator<'_> {
     }
 
     /// True when the update of the earlier spec has ended, so that the cluster is asked for nothing any more.
-    pub(crate) fn has_ended_elsewhere(&self) -> bool {
+    pub(crate) fn has_ended_earlier_update(&self) -> bool {
         let work = self.cluster.step_work(Step::Platform).ours();
         self.repoints(Step::Platform) && work.is_some_and(|work| work.status == StepStatus::Succeeded)
     }

@@ -85,7 +85,7 @@ impl ClusterEvaluator<'_> {
         let is_told = record.phase.is_left_out() && record.message.starts_with(&**reason);
         let message = if is_told {
             record.message.to_string()
-        } else if matches!(record.phase, Phase::Failed | Phase::PreActionDegraded) {
+        } else if record.phase.has_failed() {
             format!(
                 "{reason} (it had failed: {}: {})",
                 record.reason_text(),
@@ -251,7 +251,7 @@ impl ClusterEvaluator<'_> {
         }
         if is_lost && self.cluster.awaits_start() {
             self.wait_for_answer();
-        } else if is_lost || self.has_ended_elsewhere() {
+        } else if is_lost || self.has_ended_earlier_update() {
             // It has accepted the update of an earlier spec, which is over, or nothing is left to be withdrawn. It is left out in the
             // next plan.
             self.forget(Stage::Platform);

@@ -236,7 +236,7 @@ fn is_waited_for_until(
     };
     let until = since + LEAVE_DEBOUNCE;
     let before = cluster.record.as_deref()?;
-    let failed = matches!(before.phase, Phase::Failed | Phase::PreActionDegraded);
+    let failed = before.phase.has_failed();
     // While a cluster is leaving, its record may tell another reason than before.
     let is_concerned = retry.concerns(&cluster.name, before) || retry.concerns(&cluster.name, record);
     let is_due = failed && before.attempt == record.attempt && !retry.has_caused(&record.attempt);

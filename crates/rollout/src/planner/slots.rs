@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::model::{Busy, Cluster, GivenApproval, Hold, Phase, Policy, Reason, Step};
+use crate::model::{Busy, Cluster, GivenApproval, Hold, Policy, Reason, Step};
 use crate::planner::canaries::Canaries;
 use crate::planner::checkpoints::{Checkpoints, has_started};
 use crate::planner::cluster::{Evaluation, NextStep};
@@ -81,9 +81,7 @@ impl Slots {
         let total = counted().count();
         let failures = counted()
             .filter(|(cluster, evaluation)| {
-                !cluster.canary
-                    && cluster.left_out.is_none()
-                    && matches!(evaluation.record.phase, Phase::Failed | Phase::PreActionDegraded)
+                !cluster.canary && cluster.left_out.is_none() && evaluation.record.phase.has_failed()
             })
             .count();
         let fares = Canaries::of(policy, fleet);

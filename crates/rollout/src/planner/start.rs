@@ -33,8 +33,8 @@ impl ClusterEvaluator<'_> {
             self.ask_to_start(step);
             return;
         }
-        let is_elsewhere = step == Step::Platform && self.is_updating_elsewhere();
-        if is_elsewhere || self.is_aborted_before_request(step) {
+        let is_updating = step == Step::Platform && self.is_in_earlier_update();
+        if is_updating || self.is_aborted_before_request(step) {
             return;
         }
         let Some(started) = self.clock_without_work(step) else {
@@ -162,7 +162,7 @@ impl ClusterEvaluator<'_> {
 
     /// True when the step after the pre-action, or after the update of an earlier spec, waits for the maintenance windows.
     fn is_kept_by_window(&self, step: Step) -> bool {
-        let is_ended = self.has_ended_elsewhere() || self.has_lost_request(step);
+        let is_ended = self.has_ended_earlier_update() || self.has_lost_request(step);
         let follows_update = step == Step::Platform && is_ended;
         let is_closed = matches!(self.window, Some(WindowState::Closed(_)));
         is_closed && (follows_update || self.follows_pre_action(step))
@@ -358,7 +358,7 @@ impl ClusterEvaluator<'_> {
             Some(WindowState::Closed(closed)) => closed,
         };
         self.wake_at_opening();
-        let may_begin = self.repoints(Step::Platform) && !self.has_ended_elsewhere();
+        let may_begin = self.repoints(Step::Platform) && !self.has_ended_earlier_update();
         if self.holds && (self.cluster.is_in_doubt() || may_begin) {
             self.wait(closed.reason, &closed.message);
             return true;

@@ -200,7 +200,7 @@ fn clusters_that_would_refuse_the_update_are_told_with_the_command_that_says_why
     let text = blocked(2);
     assert!(
         text.contains(
-            "  What 2 clusters told speaks against a start: kubectl mcu preflight spring -n upgrades\n"
+            "  2 clusters reported something that speaks against a start: kubectl mcu preflight spring -n upgrades\n"
         ),
         "{text}"
     );

@@ -91,7 +91,8 @@ fn a_cluster_that_waits_points_to_what_clusters_say_to_the_update() {
     object["status"]["preflight"] = serde_json::json!({"ready": 0, "blocked": 2, "unknown": 0});
     let upgrade = Upgrade::read(object);
     let step = |cluster: &str| next_step(&upgrade, rows().of(cluster).unwrap());
-    let told = "What 2 clusters told speaks against a start: kubectl mcu preflight spring -n upgrades";
+    let told =
+        "2 clusters reported something that speaks against a start: kubectl mcu preflight spring -n upgrades";
     assert!(step("edge-20").ends_with(told), "{}", step("edge-20"));
     assert!(!step("edge-17").contains(told), "a failed cluster has been asked");
 }

@@ -25,6 +25,17 @@ fn hub_of(upgrade: &Given) -> TestHub {
     hub
 }
 
+/// A hub on which c2 is offered an update with risks that are accepted, by its image.
+fn hub_that_offers_an_image() -> TestHub {
+    let mut hub = hub_of(&asking("Require"));
+    hub.settle();
+    let mut status = status_of_probe();
+    let offer = "offer/1\nupdate True quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
+    hub.answers("c2", status);
+    hub
+}
+
 impl TestHub {
     /// Lets a cluster answer its probe.
     fn answers(&mut self, cluster: &str, status: Value) {
@@ -141,12 +152,7 @@ async fn a_report_tells_what_clusters_say_and_holds_nothing_back() {
 
 #[tokio::test]
 async fn a_cluster_that_is_recommended_a_version_with_risks_is_asked_for_its_image_again_and_again() {
-    let mut hub = hub_of(&asking("Require"));
-    hub.settle();
-    let mut status = status_of_probe();
-    let offer = "offer/1\nupdate True quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
-    hub.answers("c2", status);
+    let hub = hub_that_offers_an_image();
     let jobs = hub.reconcile();
     let request = jobs.iter().find_map(|job| match &job.write {
         Write::Create { cluster, params, .. } if &**cluster == "c2" => Some(params.request.clone()),
@@ -163,12 +169,7 @@ async fn a_cluster_that_is_recommended_a_version_with_risks_is_asked_for_its_ima
 /// A hub that is overloaded may make it wait for minutes.
 #[tokio::test]
 async fn a_request_by_image_that_waits_in_the_queue_is_called_back_when_the_image_was_told_too_long_ago() {
-    let mut hub = hub_of(&asking("Require"));
-    hub.settle();
-    let mut status = status_of_probe();
-    let offer = "offer/1\nupdate True quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(offer);
-    hub.answers("c2", status);
+    let hub = hub_that_offers_an_image();
     let jobs = hub.reconcile();
     let mut starts = jobs
         .iter()

@@ -52,7 +52,7 @@ fn somebody_is_asked_once_for_each_plan_that_waits() {
     assert_eq!(told.texts(90, waits("3c4d")), [SECOND]);
     assert_eq!(told.texts(300, waits("3c4d")), NONE);
     assert_eq!(told.texts(400, at(CheckpointStatus::APPROVED, "3c4d")), NONE);
-    let again = "Checkpoint half waits, since 00:08:20Z again, for an approval of plan 3c4d";
+    let again = "Checkpoint half waits again since 00:08:20Z for an approval of plan 3c4d";
     assert_eq!(told.texts(500, waits("3c4d")), [again], "it has expired");
 }
 
@@ -86,7 +86,7 @@ fn a_plan_that_comes_back_soon_is_not_asked_for_again() {
         assert_eq!(told.texts(second, at(CheckpointStatus::APPROVED, "1a2b")), NONE);
         assert_eq!(told.texts(second, waits("1a2b")), NONE);
     }
-    let again = "Checkpoint half waits, since 00:01:00Z again, for an approval of plan 1a2b";
+    let again = "Checkpoint half waits again since 00:01:00Z for an approval of plan 1a2b";
     assert_eq!(told.texts(60, waits("1a2b")), [again]);
 }
 
