@@ -1,6 +1,8 @@
 //! A failed write: what went wrong, and what to do next.
 
 use kube::Error;
+use kube::core::Status;
+use kube::core::response::reason;
 
 /// A write that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,6 +114,12 @@ impl WriteErrorKind {
             _ => WriteErrorKind::Broken,
         }
     }
+}
+
+/// True when the API server says that the object does not exist. The page of a proxy with the code 404 does not say that, nor does that
+/// of an API server that does not serve the kind.
+pub(crate) fn is_gone(status: &Status) -> bool {
+    status.reason == reason::NOT_FOUND
 }
 
 /// True when nothing was sent because nobody listens at the address.

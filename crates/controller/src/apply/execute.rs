@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::error::{WriteError, WriteErrorKind};
+use super::error::{WriteError, WriteErrorKind, is_gone};
 use super::gate::Load;
 use super::{WorkParams, Write, WriteJob, WriteResult};
 
@@ -299,7 +299,7 @@ async fn get(client: &Client, cluster: &str, kind: WorkKind) -> Result<Option<Ma
         .map_err(|error| Error::Service(error.into()))?;
     match request(client, get).await {
         Ok(work) => Ok(Some(work)),
-        Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(Error::Api(status)) if is_gone(&status) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -412,7 +412,7 @@ async fn change(
         .map_err(|error| Error::Service(error.into()))?;
     match request::<ManifestWork>(client, patch).await {
         Ok(work) => Ok(WriteResult::Work(Box::new(work))),
-        Err(Error::Api(status)) if status.is_not_found() && content == JSON_PATCH => Ok(WriteResult::Gone),
+        Err(Error::Api(status)) if is_gone(&status) && content == JSON_PATCH => Ok(WriteResult::Gone),
         Err(Error::Api(status)) if status.is_conflict() => {
             let Some(work) = get(client, cluster, WorkKind::Step(Step::Platform)).await? else {
                 return Ok(WriteResult::Gone);
@@ -441,7 +441,7 @@ async fn mark(
     );
     match self::patch::<ManifestWork>(client, &uri, MERGE_PATCH, patch).await {
         Ok(work) => Ok(WriteResult::Work(Box::new(work))),
-        Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Gone),
+        Err(Error::Api(status)) if is_gone(&status) => Ok(WriteResult::Gone),
         Err(error) => Err(error),
     }
 }
@@ -495,7 +495,7 @@ async fn delete(
         Ok(work) => Ok(WriteResult::DeletionAccepted {
             version: work.metadata.version(uid),
         }),
-        Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Gone),
+        Err(Error::Api(status)) if is_gone(&status) => Ok(WriteResult::Gone),
         Err(Error::Api(status)) if status.is_conflict() => {
             let Some(work) = get(client, cluster, kind).await? else {
                 return Ok(WriteResult::Gone);

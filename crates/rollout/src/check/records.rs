@@ -352,6 +352,11 @@ impl Checker<'_> {
             // A report may end a soak at any time, and so may a spec that does not ask for it any more. A post-action is
             // created only after the soak, perhaps by a leader whose clock was trusted.
             let passed = |stage: StepRecord| stage.outcome == Some(Outcome::Succeeded);
+            let may_not_fail = matches!(stage, Stage::Platform | Stage::Operators) && passed(was);
+            if may_not_fail && now.is_some_and(|now| now.started == was.started && !passed(now)) {
+                let text = format!("{stage:?} had succeeded: {was:?} became {now:?}");
+                self.report(ViolationKind::TerminalReversed, Some(cluster), text);
+            }
             let post_action = own(cluster, Step::PostAction);
             let is_followed = post_action.is_some_and(|work| work.attempt == record.attempt);
             let by_time = stage == Stage::Soak && self.policy.soak().is_some() && !is_followed;

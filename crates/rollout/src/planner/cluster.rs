@@ -425,11 +425,12 @@ impl ClusterEvaluator<'_> {
             _ => Step::Platform,
         };
         let Some(work) = evidence::work_with_evidence(self.cluster, &self.out.record, step) else {
-            let is_unreadable = self.cluster.step_work(step).is_unreadable();
+            let has_ended = self.out.record.succeeded(step.into());
+            let is_unreadable = self.cluster.step_work(step).is_unreadable() && !has_ended;
             if (is_unreadable || is_to_be_read(step)) && self.holds {
                 self.wait_for_unreadable(step);
-            } else if !selected && self.out.record.succeeded(step.into()) {
-                // The work is gone, but its end is on record.
+            } else if !selected && has_ended {
+                // The work is gone or tells nothing, but its end is on record.
                 self.take_steps();
             } else if !selected && step == Step::Operators {
                 // The work of its operators is gone, and it gets neither that step of the new spec nor its revision.

@@ -66,9 +66,9 @@ impl ClusterEvaluator<'_> {
         } else if step <= Step::Platform
             && let Eligibility::Blocked { reason, message } = &self.cluster.eligibility
         {
-            self.block(*reason, message);
+            self.block_request(*reason, message);
         } else if let Some(text) = self.downgrade(step) {
-            self.block(Reason::NewerThanTarget, &text);
+            self.block_request(Reason::NewerThanTarget, &text);
         } else if self.is_asked_anew(step) && self.waits_for_window() {
             if self.out.record.phase.is_queued() {
                 // It has given its slot back. What keeps any queued cluster from starting comes first.
@@ -180,9 +180,10 @@ impl ClusterEvaluator<'_> {
     }
 
     /// Keeps a cluster in flight whose work cannot be read, or is still to be read, as it is. It fails when the time limit has
-    /// passed.
+    /// passed. No time runs any more for a step whose end is on record.
     pub(crate) fn wait_for_unreadable(&mut self, step: Step) {
-        if self.clock_without_work(step).is_none() {
+        let has_ended = self.out.record.succeeded(step.into());
+        if !has_ended && self.clock_without_work(step).is_none() {
             return;
         }
         if let Some((reason, text)) = self.blocker(step) {
@@ -342,6 +343,20 @@ impl ClusterEvaluator<'_> {
             && self.cluster.busy.is_none()
     }
 
+    /// True when the cluster may still begin the update that an earlier spec asked for: its work asks for that until it is changed.
+    fn may_begin_earlier_update(&self) -> bool {
+        self.repoints(Step::Platform) && !self.has_ended_earlier_update()
+    }
+
+    /// Blocks a cluster in flight. One that may still begin the update of an earlier spec keeps its slot until its time is over.
+    fn block_request(&mut self, reason: Reason, message: &str) {
+        if self.holds && self.may_begin_earlier_update() {
+            self.wait(reason, message);
+        } else {
+            self.block(reason, message);
+        }
+    }
+
     /// True when the maintenance windows are closed for the cluster. The reason is set then. A cluster whose pre-action is over, or
     /// whose update by an earlier spec, gives its slot back and asks for one when they open, unless its next step may have begun: that is
     /// read first.
@@ -358,8 +373,7 @@ impl ClusterEvaluator<'_> {
             Some(WindowState::Closed(closed)) => closed,
         };
         self.wake_at_opening();
-        let may_begin = self.repoints(Step::Platform) && !self.has_ended_earlier_update();
-        if self.holds && (self.cluster.is_in_doubt() || may_begin) {
+        if self.holds && (self.cluster.is_in_doubt() || self.may_begin_earlier_update()) {
             self.wait(closed.reason, &closed.message);
             return true;
         }

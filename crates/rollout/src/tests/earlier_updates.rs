@@ -238,3 +238,25 @@ fn the_post_action_of_an_aborted_cluster_follows_its_operators_although_its_row_
     let plan = planned(100, asked.post_action(), a);
     assert_eq!(writes(&plan), ["create a/PostAction"]);
 }
+
+/// Its work asks for the update of the earlier spec, which it may begin at any time.
+#[test]
+fn a_cluster_that_is_blocked_keeps_its_slot_while_it_may_begin_the_update_of_an_earlier_spec() {
+    let asked = || r2().timeouts(60, 60).max_concurrency(1);
+    let edited = |status: StepStatus| {
+        fleet()
+            .cluster("a")
+            .blocked(Reason::InvalidClusterID)
+            .work(Step::Platform, work(0).status(status))
+            .record(record(Phase::Initialized).revision("r2"))
+            .cluster("b")
+    };
+    for status in [StepStatus::NotYet, StepStatus::OtherVersion] {
+        let plan = planned(10, asked(), edited(status));
+        assert_eq!(stand(&plan, "a"), (Phase::Initialized, Reason::InvalidClusterID));
+        assert_eq!(writes(&plan), NOTHING);
+        assert_eq!(plan.wake_at, Some(at(70)), "its time bounds that");
+    }
+    let plan = planned(10, asked(), edited(StepStatus::Succeeded));
+    assert_eq!(stand(&plan, "a").0, Phase::Blocked);
+}

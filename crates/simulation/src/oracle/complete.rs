@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use api::names::Step;
 use api::time::parse_rfc3339;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
-use super::clocks::{EARLY, is_recorded_as_now};
+use super::clocks::{EARLY, is_recorded_as_now, wall};
 use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, Upgrade};
 use super::fields::{Version, version};
 use super::memory::Straggler;
@@ -15,6 +15,10 @@ use super::rule::Rule;
 
 /// For how long an agent may not notice that its watch has gone silent, and what happened meanwhile.
 const AGENT_DEAF: Duration = Duration::from_secs(330);
+
+/// A cluster that was registered later than this after the success in a row is another one: the clocks of hub and replicas may
+/// differ by this much.
+const CLOCKS_DIFFER: TimeDelta = TimeDelta::hours(1);
 
 /// What rows call a step.
 pub(super) const fn word(step: Step) -> &'static str {
@@ -352,6 +356,41 @@ impl Facts {
         });
         let has_gone_back = self.rewinds.iter().any(|(at, _)| *at >= deleted);
         is_taken_for_same || is_early || has_gone_back
+    }
+
+    /// Whether a cluster that was registered anew is blocked because another upgrade's row from before tells of an update to something
+    /// newer, which agents had reported then. Nobody has removed that row: the leader that heard of the deletion could not read it, or
+    /// its term ended before. Who leads next takes the cluster for the same one, and its claim for late.
+    pub(super) fn is_blocked_by_former_row(&self, owner: &str, name: &str) -> bool {
+        let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
+            return false;
+        };
+        let row = upgrade.records.get(name).and_then(Record::row);
+        let is_blocked = row.is_some_and(|row| row.phase == "Blocked" && row.reason == "NewerThanTarget");
+        let target = upgrade.generations.last().and_then(|spec| version(&spec.version));
+        let (Some(target), Some(deleted)) = (target.filter(|_| is_blocked), cluster.deleted) else {
+            return false;
+        };
+        let claimed = cluster.versions.last().map(|(_, claimed)| *claimed);
+        let mut others = self.upgrades.iter().filter(|(uid, _)| uid.as_str() != owner);
+        others.any(|(_, other)| {
+            let row = other.records.get(name).and_then(Record::row);
+            let told = row.filter(|row| row.tells_update());
+            let Some((row, newer)) = told.and_then(|row| Some((row, version(&row.to)?))) else {
+                return false;
+            };
+            let may_be_late = |claimed: Version| {
+                claimed < newer && version(&row.from).is_none_or(|before| before <= claimed)
+            };
+            let is_newer = target < newer && claimed.is_some_and(may_be_late);
+            let updates = other.updates(name).filter(|(_, to)| *to == Some(newer));
+            let ended = updates.map(|(end, _)| end.last).max();
+            let step = row.step(word(Step::Platform));
+            let finished = step.and_then(|step| parse_rfc3339(&step.finished));
+            let proves = finished.is_some_and(|at| wall(cluster.registered) <= at + CLOCKS_DIFFER);
+            let is_kept = !other.is_gone && other.known_deletion(name, cluster, Duration::MAX).is_zero();
+            is_newer && proves && is_kept && ended.is_some_and(|ended| ended < deleted)
+        })
     }
 
     /// Whether a cluster has claimed to run something older after it had ended the update that an upgrade asks for, and another

@@ -198,7 +198,7 @@ impl Oracle {
     pub fn is_excused(&self, uid: &str, cluster: &str) -> bool {
         self.with(|facts| {
             let upgrade = facts.upgrades.get(uid);
-            let was_deleted = facts.is_reborn(uid, cluster);
+            let was_deleted = facts.is_reborn(uid, cluster) || facts.is_blocked_by_former_row(uid, cluster);
             let is_edited = |upgrade: &facts::Upgrade| {
                 let record = upgrade.records.get(cluster);
                 upgrade.is_held || record.is_some_and(|record| record.is_edited)

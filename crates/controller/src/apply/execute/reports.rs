@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::{APPLY_PATCH, JSON, METADATA, is_invalid, request, what_is_invalid};
 use crate::apply::WriteResult;
+use crate::apply::error::is_gone;
 use crate::report::shard::{ShardWrite, StoredReport};
 
 /// Creates, replaces or deletes a report. The hub rejects the write if it holds another copy than the one that
@@ -39,7 +40,11 @@ pub(super) async fn write(
 
 async fn read(client: &Client, namespace: &str, due: &ShardWrite) -> Result<Option<Report>, Error> {
     let reports: Api<Report> = Api::namespaced(client.clone(), namespace);
-    reports.get_opt(&due.name).await
+    match reports.get(&due.name).await {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::Api(status)) if is_gone(&status) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Creates a report, or replaces its rows.
@@ -91,7 +96,7 @@ async fn delete(client: &Client, namespace: &str, due: &ShardWrite) -> Result<Wr
         .map_err(|error| Error::Service(error.into()))?;
     match request::<IgnoredAny>(client, delete).await {
         Ok(_) => Ok(WriteResult::ReportDeleted),
-        Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::ReportDeleted),
+        Err(Error::Api(status)) if is_gone(&status) => Ok(WriteResult::ReportDeleted),
         Err(error) => Err(error),
     }
 }

@@ -288,3 +288,82 @@ fn a_late_row_that_was_sent_before_its_cluster_was_deleted_tells_of_the_end_that
     assert!(!may_arrive(69, Some(10)), "it was sent when that counted no more");
     assert!(may_arrive(69, Some(60)), "the end was reported since");
 }
+
+/// Its update to 4.14.12 ended at 200 s by the row of another upgrade, it was deleted at 350 s and registered anew at 400 s, and claims
+/// to run 4.14.9.
+#[test]
+fn a_cluster_that_was_registered_anew_is_blocked_by_what_a_row_from_before_proves_until_that_is_removed() {
+    let is_excused = |change: &dyn Fn(&mut Facts)| {
+        let mut facts = Facts::default();
+        let cluster = facts.cluster("c1");
+        cluster.deleted = Some(Duration::from_secs(350));
+        cluster.registered = Duration::from_secs(400);
+        cluster.versions = vec![(Duration::from_secs(401), (4, 14, 9))];
+        let proof = Row {
+            phase: "Complete".to_owned(),
+            from: "4.14.9".to_owned(),
+            to: "4.14.12".to_owned(),
+            steps: vec![crate::oracle::row::Step {
+                name: "Platform".to_owned(),
+                finished: "2026-01-01T00:03:20Z".to_owned(),
+                outcome: "Succeeded".to_owned(),
+                ..crate::oracle::row::Step::default()
+            }],
+            ..Row::default()
+        };
+        let reported = End {
+            target: "4.14.12".to_owned(),
+            last: Duration::from_secs(200),
+            ..End::default()
+        };
+        let other = facts.upgrades.entry("other".to_owned()).or_default();
+        other.records.entry("c1".to_owned()).or_default().before = vec![proof];
+        let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());
+        other.ends.insert(step, reported);
+        let blocked = Row {
+            phase: "Blocked".to_owned(),
+            reason: "NewerThanTarget".to_owned(),
+            ..Row::default()
+        };
+        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+        upgrade.records.entry("c1".to_owned()).or_default().before = vec![blocked];
+        upgrade.generations = vec![Generation {
+            version: "4.14.11".to_owned(),
+            ..Generation::default()
+        }];
+        change(&mut facts);
+        facts.is_blocked_by_former_row("u", "c1")
+    };
+    assert!(is_excused(&|_| {}));
+    let other =
+        |facts: &mut Facts, change: &dyn Fn(&mut Upgrade)| change(facts.upgrades.get_mut("other").unwrap());
+    let removed = |facts: &mut Facts| {
+        other(facts, &|other| {
+            let record = other.records.remove("c1").unwrap();
+            other
+                .removed
+                .insert("c1".to_owned(), (record, Duration::from_secs(360)));
+        });
+    };
+    assert!(!is_excused(&removed), "nothing proves the newer version");
+    let since = |facts: &mut Facts| {
+        other(facts, &|other| {
+            let end = other.ends.values_mut().next().unwrap();
+            end.last = Duration::from_secs(500);
+        });
+    };
+    assert!(!is_excused(&since), "it has been updated since");
+    let later = |facts: &mut Facts| facts.cluster("c1").registered = Duration::from_secs(3801);
+    assert!(
+        !is_excused(&later),
+        "a row from more than an hour before proves nothing"
+    );
+    let never = |facts: &mut Facts| facts.cluster("c1").deleted = None;
+    assert!(!is_excused(&never), "it was never deleted");
+    let waits = |facts: &mut Facts| {
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        let record = upgrade.records.get_mut("c1").unwrap();
+        record.before[0].reason = "Conflict".to_owned();
+    };
+    assert!(!is_excused(&waits), "it waits for something else");
+}

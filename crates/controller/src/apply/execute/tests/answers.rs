@@ -41,6 +41,27 @@ async fn how_long_to_wait_is_read_from_the_header_also_of_an_answer_that_is_no_s
     ));
 }
 
+/// A proxy that does not know the way, or an API server that does not serve the kind.
+#[tokio::test]
+async fn a_page_that_is_not_found_does_not_say_that_the_object_is_gone() {
+    let read = || {
+        job(Write::Read {
+            cluster: Arc::from("c1"),
+            step: Step::Platform,
+            uid: Some(Arc::from("w1")),
+            owner: Arc::from("ns/mcu"),
+            asked: rollout::testing::at(0),
+        })
+    };
+    for page in [json!("404 page not found"), json!({"message": "no Route matched"})] {
+        for job in [delete(), read(), report(due(true, false))] {
+            let (outcome, hub) = run(&job, vec![Answer::Said(404, page.clone())]).await;
+            assert!(matches!(outcome, WriteResult::Failed(_)), "{outcome:?}");
+            assert_eq!(hub.calls().len(), 1);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_was_refused_has_carried_nothing() {
     let nobody = service_fn(|_: Request<Body>| async {
