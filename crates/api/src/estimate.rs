@@ -16,7 +16,7 @@ pub struct UpgradeEstimate {
     /// It ends before this time in nine of ten cases.
     pub p90: Time,
     /// What most of the times are known from: Upgrade (finished clusters of this upgrade), History (past updates of the
-    /// clusters), Usual (usual times of OpenShift updates) or AtTarget. A newer release may write other words.
+    /// clusters), Usual (usual times of OpenShift updates), AtTarget or Spec (only soak times are left). A newer release may write other words.
     pub basis: String,
     /// How many times were measured for it.
     pub samples: i64,

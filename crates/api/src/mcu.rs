@@ -25,7 +25,7 @@ mod retry;
 mod strategy;
 
 pub use crate::selector::{ClusterSelector, LabelExpression, LabelOperator};
-pub use approvals::{ApprovalCheckpoint, CANARIES_COMPLETE, CheckpointStatus, MAX_CHECKPOINTS};
+pub use approvals::{ApprovalCheckpoint, CANARIES_COMPLETE, CheckpointStatus, LastApproval, MAX_CHECKPOINTS};
 pub use left_out::{LeftOutCluster, MAX_LEFT_OUT};
 pub use retry::{MAX_RETRIES, RetryRequest};
 pub use strategy::{UpgradeStrategy, WORKER_POOLS_TIMEOUT, WorkerPoolsMode};

@@ -47,8 +47,15 @@ pub enum Expected {
     Words(Vec<String>),
     /// Name of an upgrade.
     Upgrade,
-    /// Name of a cluster of this upgrade.
-    Cluster(String),
+    /// Name of a cluster of an upgrade, which the command may take.
+    Cluster {
+        /// Name of the upgrade.
+        upgrade: String,
+        /// Name of the command.
+        command: String,
+        /// The clusters that are named already.
+        named: Vec<String>,
+    },
     /// Name of a checkpoint of this upgrade that waits for an approval.
     Checkpoint(String),
     /// A file.
@@ -99,7 +106,15 @@ pub fn expected(words: &[String]) -> Expected {
     };
     let next = command.get_positionals().nth(positionals.len()).or_else(more);
     match (next.map(|arg| arg.get_id().as_str()), positionals.first()) {
-        (Some("cluster" | "clusters"), Some(name)) => Expected::Cluster((*name).to_owned()),
+        (Some("cluster" | "clusters"), Some(name)) => Expected::Cluster {
+            upgrade: (*name).to_owned(),
+            command: command.get_name().to_owned(),
+            named: positionals
+                .iter()
+                .skip(1)
+                .map(|name| (*name).to_owned())
+                .collect(),
+        },
         (Some("checkpoint"), Some(name)) => Expected::Checkpoint((*name).to_owned()),
         (Some("name"), _) => Expected::Upgrade,
         _ => next.map_or_else(|| Expected::Words(Vec::new()), values),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use api::maintenance::Zone;
 use api::time::to_jiff;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use rollout::maintenance::{Calendar, HORIZON, Opening, Span};
-use rollout::{Cluster, Eligibility, Fleet, Reason};
+use rollout::{Cluster, Eligibility, Fleet, Reason, duration};
 use serde::Serialize;
 
 /// Clusters that may start at the same times.
@@ -25,6 +25,8 @@ pub struct WindowGroup {
     pub open: bool,
     /// Why they never may; empty for all others.
     pub reason: String,
+    /// How much of a window must remain for a start, such as 2h; empty if a start is possible until it closes.
+    pub minimum_remaining: String,
     /// The present span, if they may start now, and the next ones.
     pub spans: Vec<OpenSpan>,
 }
@@ -34,7 +36,8 @@ pub struct WindowGroup {
 pub struct OpenSpan {
     /// The first instant, in UTC.
     pub start: String,
-    /// The first instant afterwards, in UTC; absent if it is not known to close.
+    /// The first instant at which they may not start any more, in UTC: the minimum before the window closes or an exclusion begins. Absent
+    /// if it is not known to close.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
     /// Start and end in the zone of the clusters.
@@ -66,6 +69,7 @@ pub fn groups(fleet: &Fleet, now: DateTime<Utc>, cluster: Option<&str>, count: u
             } else {
                 reason.to_owned()
             },
+            minimum_remaining: calendar.map_or_else(String::new, minimum_remaining),
             spans,
         })
     });
@@ -81,6 +85,11 @@ fn barred(cluster: &Cluster) -> &'static str {
         } => reason.as_str(),
         _ => "",
     }
+}
+
+fn minimum_remaining(calendar: &Calendar) -> String {
+    let minimum = Some(calendar.minimum()).filter(|minimum| *minimum > TimeDelta::zero());
+    minimum.map_or_else(String::new, duration)
 }
 
 fn spans(calendar: &Calendar, now: DateTime<Utc>, count: usize) -> Vec<OpenSpan> {

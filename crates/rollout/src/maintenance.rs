@@ -133,6 +133,12 @@ impl Calendar {
         &self.rules.zone
     }
 
+    /// How much of a span must remain for a start.
+    #[must_use]
+    pub fn minimum(&self) -> TimeDelta {
+        TimeDelta::seconds(self.rules.minimum.as_secs())
+    }
+
     /// The names of its windows.
     pub fn window_names(&self) -> impl Iterator<Item = &str> {
         self.rules.windows.iter().map(|window| &*window.name)

@@ -61,6 +61,28 @@ pub struct CheckpointStatus {
     /// What the approver said; at most 200 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The last approval that counted, if none counts now: it has expired, was deleted, or is of another plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_approval: Option<LastApproval>,
+}
+
+/// An approval that does not count any more.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastApproval {
+    /// The plan that was approved.
+    pub plan_hash: String,
+    /// Who approved it.
+    pub approver: String,
+    /// When that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_at: Option<Time>,
+    /// When the approval ceased to count, if it had an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Time>,
+    /// What the approver said; at most 200 bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 impl CheckpointStatus {

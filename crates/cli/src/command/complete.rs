@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
+use api::report::ReportRow;
+
+use super::left_out::{self, List};
 use crate::args::{Common, ConnectionArgs};
 use crate::completion::{Expected, answer, expected};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
+use crate::rows::{Rows, is_retryable, is_unreadable};
 use crate::screen::Screen;
 use crate::upgrade::Upgrade;
 
@@ -21,7 +25,15 @@ pub(super) async fn run(common: &Common, words: &[String], screen: Screen) -> Re
         Expected::Words(words) => (words, false),
         Expected::File => (Vec::new(), true),
         Expected::Upgrade => (ask(upgrades(&common)).await, false),
-        Expected::Cluster(name) => (ask(clusters(&common, &name)).await, false),
+        Expected::Cluster {
+            upgrade,
+            command,
+            named,
+        } => {
+            let mut names = ask(clusters(&common, &upgrade, &command)).await;
+            names.retain(|name| !named.contains(name));
+            (names, false)
+        }
         Expected::Checkpoint(name) => (ask(checkpoints(&common, &name)).await, false),
     };
     screen.print(&answer(&candidates, last, files));
@@ -40,11 +52,25 @@ async fn upgrades(common: &Common) -> Result<Vec<String>, Failure> {
     Ok(upgrades.into_iter().map(|upgrade| upgrade.name).collect())
 }
 
-async fn clusters(common: &Common, name: &str) -> Result<Vec<String>, Failure> {
+async fn clusters(common: &Common, name: &str, command: &str) -> Result<Vec<String>, Failure> {
     let hub = Hub::connect(common).await?;
     let upgrade = hub.upgrade(name).await?;
-    let rows = hub.rows(&upgrade).await?;
-    Ok(rows.rows.into_iter().map(|row| row.cluster).collect())
+    if command == "unskip" {
+        return Ok(left_out::names(&upgrade));
+    }
+    Ok(taken(command, &upgrade, &hub.rows(&upgrade).await?))
+}
+
+/// The clusters that the command does not refuse.
+fn taken(command: &str, upgrade: &Upgrade, rows: &Rows) -> Vec<String> {
+    let takes = |row: &ReportRow| match command {
+        "skip" => left_out::may_be_left_out(upgrade, row, List::Skip),
+        "abort" => left_out::may_be_left_out(upgrade, row, List::Abort),
+        "retry" => is_retryable(row) && !is_unreadable(row),
+        _ => true,
+    };
+    let taken = rows.rows.iter().filter(|row| takes(row));
+    taken.map(|row| row.cluster.clone()).collect()
 }
 
 async fn checkpoints(common: &Common, name: &str) -> Result<Vec<String>, Failure> {
@@ -110,6 +136,37 @@ mod tests {
         }));
         assert_eq!(waiting_names(&upgrade), ["half"]);
         assert!(waiting_names(&Upgrade::default()).is_empty());
+    }
+
+    #[test]
+    fn only_clusters_that_the_command_takes_are_offered() {
+        let rows = [
+            ("c1", "Pending"),
+            ("c2", "Failed"),
+            ("c3", "Partial"),
+            ("c4", "Complete"),
+            ("c5", "Skipped"),
+        ];
+        let rows = rows.map(|(cluster, phase)| {
+            serde_json::from_value(json!({
+                "cluster": cluster, "phase": phase, "since": "2026-01-01T00:00:00Z", "revision": "r1",
+            }))
+            .unwrap()
+        });
+        let rows = Rows {
+            rows: rows.into(),
+            ..Rows::default()
+        };
+        let entry = |cluster: &str| json!({"cluster": cluster, "reason": "x"});
+        let upgrade = Upgrade::read(json!({"spec": {"upgradeStrategy": {
+            "skip": [entry("c5")], "abort": [entry("c1"), entry("c9")],
+        }}}));
+        let of = |command| taken(command, &upgrade, &rows).join(" ");
+        assert_eq!(of("why"), "c1 c2 c3 c4 c5");
+        assert_eq!(of("skip"), "c1 c2 c3");
+        assert_eq!(of("abort"), "c2 c5");
+        assert_eq!(of("retry"), "c2");
+        assert_eq!(left_out::names(&upgrade), ["c5", "c1", "c9"]);
     }
 
     #[test]

@@ -72,6 +72,20 @@ pub(super) async fn unskip(common: &Common, args: &UnskipArgs, screen: Screen) -
     write(common, &hub, &upgrade, &strategy, (args.dry_run, &text), screen).await
 }
 
+/// The clusters that `unskip` may name.
+pub(super) fn names(upgrade: &Upgrade) -> Vec<String> {
+    let entries = List::ALL.into_iter().flat_map(|list| list.of(upgrade));
+    entries
+        .filter_map(|entry| entry["cluster"].as_str().map(str::to_owned))
+        .collect()
+}
+
+/// True when a cluster is not in the list yet, and may come into it.
+pub(super) fn may_be_left_out(upgrade: &Upgrade, row: &ReportRow, list: List) -> bool {
+    let is_named = |entry: &Value| entry["cluster"] == *row.cluster;
+    refusal(row, list).is_none() && !list.of(upgrade).iter().any(is_named)
+}
+
 /// What an edit of the lists does to approvals.
 fn revoked(upgrade: &Upgrade) -> &'static str {
     let checkpoints = upgrade.object["spec"]["upgradeStrategy"]["approvals"].as_array();

@@ -36,12 +36,21 @@ fn a_value_that_follows_only_an_equals_sign_is_not_expected_as_a_word() {
     assert!(words("create spring --dry-run --").contains(&"--paused".to_owned()));
 }
 
+fn cluster(command: &str, named: &[&str]) -> Expected {
+    Expected::Cluster {
+        upgrade: "spring".to_owned(),
+        command: command.to_owned(),
+        named: named.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
+
 #[test]
 fn names_are_asked_from_the_hub() {
     assert_eq!(at("status "), Expected::Upgrade);
     assert_eq!(at("-n upgrades why spr"), Expected::Upgrade);
     assert_eq!(at("causes "), Expected::Upgrade);
-    assert_eq!(at("why spring e"), Expected::Cluster("spring".to_owned()));
+    assert_eq!(at("why spring e"), cluster("why", &[]));
+    assert_eq!(at("skip spring --reason x e"), cluster("skip", &[]));
     assert_eq!(at("why spring edge-1 "), Expected::Words(Vec::new()));
     assert_eq!(at("approve "), Expected::Upgrade);
     assert_eq!(
@@ -49,13 +58,12 @@ fn names_are_asked_from_the_hub() {
         Expected::Checkpoint("spring".to_owned())
     );
     assert_eq!(at("approve spring half "), Expected::Words(Vec::new()));
-    for line in [
-        "retry spring ",
-        "retry spring edge-1 ",
-        "retry spring edge-1 edge-2 e",
-    ] {
-        assert_eq!(at(line), Expected::Cluster("spring".to_owned()), "{line}");
-    }
+    assert_eq!(at("retry spring "), cluster("retry", &[]));
+    assert_eq!(at("retry spring edge-1 "), cluster("retry", &["edge-1"]));
+    assert_eq!(
+        at("retry spring edge-1 edge-2 e"),
+        cluster("retry", &["edge-1", "edge-2"])
+    );
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Upgrades {
 }
 
 /// Keeps only what the dashboard reads of the spec, because its actions may have a megabyte: the version, the clusters that are left
-/// out, and the retries.
+/// out, the retries, and how many clusters may fail.
 fn without_bulk(mut upgrade: Upgrade) -> Upgrade {
     let object = std::mem::take(&mut upgrade.object);
     let kept = |pointer: &str| object.pointer(pointer).cloned().unwrap_or(Value::Null);
@@ -130,6 +130,7 @@ fn without_bulk(mut upgrade: Upgrade) -> Upgrade {
             "skip": kept("/spec/upgradeStrategy/skip"),
             "abort": kept("/spec/upgradeStrategy/abort"),
             "retry": kept("/spec/upgradeStrategy/retry"),
+            "maxFailures": kept("/spec/upgradeStrategy/maxFailures"),
         },
     }});
     upgrade

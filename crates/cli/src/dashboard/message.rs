@@ -86,7 +86,7 @@ pub fn upgrade(upgrade: &Upgrade) -> Value {
     let state = upgrade.state();
     let canaries = upgrade.canaries();
     // Otherwise the end is that of the clusters in flight alone, and a page would show it as that of the upgrade.
-    let moving = status.filter(|status| !starts_are_stopped(status));
+    let moving = status.filter(|_| !starts_are_stopped(upgrade));
     json!({
         "namespace": name(&upgrade.namespace),
         "name": name(&upgrade.name),

@@ -15,6 +15,8 @@ use crate::failure::Failure;
 
 /// The part of OpenShift's channel names before the minor version.
 const PREFIXES: [&str; 4] = ["candidate", "eus", "fast", "stable"];
+/// Maximum number of channels of one query. OpenShift has fewer than a hundred; a service that names new ones for ever must come to an end.
+const MAX_CHANNELS: usize = 1000;
 /// Maximum number of parallel requests.
 const REQUESTS: usize = 8;
 
@@ -107,6 +109,12 @@ pub(crate) async fn fetch(service: &Service, arch: &Arch, need: &Need) -> Result
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut bodies = Vec::new();
     while !wanted.is_empty() {
+        if known.len() + wanted.len() > MAX_CHANNELS {
+            return Err(Failure::Other(format!(
+                "{}: the releases name more than {MAX_CHANNELS} channels; name those to use with --channel",
+                service.base()
+            )));
+        }
         let fetched = fetch_channels(service, arch, &wanted).await?;
         known.append(&mut wanted);
         for body in fetched {

@@ -187,7 +187,7 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
     let range = end_range(request.now, &policy, &fleet, &played, &draw, DRAWS);
     let eta = range
         .filter(|_| unknown.is_empty())
-        .and_then(|range| eta(range, &timings));
+        .map(|range| eta(range, &timings));
     assumed::explain(&mut played.clusters, &answers);
     let plan = UpgradePlan {
         namespace: request.namespace.to_owned(),
@@ -226,14 +226,14 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
     Ok(plan)
 }
 
-fn eta(range: EndRange, timings: &Timings) -> Option<Eta> {
-    let (basis, samples) = timings.main_basis()?;
-    Some(Eta {
+fn eta(range: EndRange, timings: &Timings) -> Eta {
+    let (basis, samples) = timings.main_basis();
+    Eta {
         p50: range.p50,
         p90: range.p90,
         basis: basis.as_str(),
         samples,
-    })
+    }
 }
 
 fn waves(played: &Forecast) -> Vec<PlannedWave> {

@@ -1,6 +1,6 @@
 //! The checkpoints of upgrades: which wait for an approval, and who approved.
 
-use api::mcu::CheckpointStatus;
+use api::mcu::{CheckpointStatus, LastApproval};
 use api::time::to_chrono;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -101,9 +101,10 @@ fn table(
             CheckpointStatus::APPROVED => Tone::Good,
             _ => Tone::Plain,
         };
-        let message = match checkpoint.changed.as_str() {
-            "" => checkpoint.message.clone(),
-            changed => format!("since the last approval {changed} changed"),
+        let message = match (checkpoint.changed.as_str(), &checkpoint.last_approval) {
+            ("", None) => checkpoint.message.clone(),
+            ("", Some(last)) => no_longer_approved(last),
+            (changed, _) => format!("since the last approval {changed} changed"),
         };
         let row: Vec<Cell> = vec![
             upgrade.namespace.as_str().into(),
@@ -127,9 +128,32 @@ fn table(
     table.render(paint, 0)
 }
 
+fn no_longer_approved(last: &LastApproval) -> String {
+    let at = last.approved_at.as_ref().and_then(to_chrono);
+    let at = at.map(|at| format!(" at {}", seconds(at)));
+    format!(
+        "{} approved{}, and that does not count any more",
+        last.approver,
+        at.unwrap_or_default()
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_approval_that_does_not_count_any_more_is_told() {
+        let upgrade = Upgrade::read(json!({"status": {"observedGeneration": 1, "approvals": [{
+            "name": "half", "state": "Waiting", "planHash": "1a2b",
+            "lastApproval": {"planHash": "1a2b", "approver": "anna", "approvedAt": "1970-01-01T00:00:00Z"},
+        }]}}));
+        let text = render(&[upgrade], false, None, DateTime::UNIX_EPOCH, Paint::default());
+        assert!(
+            text.ends_with("anna approved at 1970-01-01T00:00:00Z, and that does not count any more\n"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn checkpoints_are_listed_with_how_long_they_wait_and_who_approved() {

@@ -137,6 +137,7 @@ fn basis(basis: &str, samples: usize) -> String {
         "History" => "past updates of the clusters themselves",
         "Hub" => "finished clusters of other upgrades",
         "AtTarget" => "clusters that run the target already",
+        "Spec" => "the soak time of the spec",
         _ => "usual times of OpenShift updates",
     };
     if samples == 0 {

@@ -10,9 +10,11 @@ use api::message::count;
 use api::preflight::PreflightSummary;
 use api::report::Phase;
 use api::time::to_chrono;
+use api::validate::parse_limit;
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use rollout::Reason;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Deserialize as _;
 
 use crate::age;
 use crate::paint::{Paint, Tone};
@@ -179,7 +181,7 @@ fn counts(
         field(text, "Approval", &asked);
     }
     if let Some(estimate) = &status.estimate {
-        field(text, "ETA", &format!("{}{}", eta(estimate), of_some(status)));
+        field(text, "ETA", &format!("{}{}", eta(estimate), of_some(upgrade)));
     }
     field(text, "Failed", &alarming(clusters.failed, paint));
     let not_started = NotStarted::of(status);
@@ -239,20 +241,30 @@ fn eta(estimate: &UpgradeEstimate) -> String {
 }
 
 /// What an estimate does not speak of: clusters that do not start because others failed. Empty if there are none.
-pub(super) fn of_some(status: &ManagedClustersUpgradeStatus) -> &'static str {
-    if starts_are_stopped(status) {
+pub(super) fn of_some(upgrade: &Upgrade) -> &'static str {
+    if starts_are_stopped(upgrade) {
         "; only of clusters in flight, as failures stop the others"
     } else {
         ""
     }
 }
 
-/// True when clusters do not start because others failed.
+/// True when clusters do not start because others failed: a canary, or more of the others than `maxFailures` allows. The counts say so,
+/// because the causes of the status may leave out the group of those that wait. A degraded canary lets no other cluster start either.
 #[must_use]
-pub fn starts_are_stopped(status: &ManagedClustersUpgradeStatus) -> bool {
-    let stops = [Reason::MaxFailuresExceeded, Reason::CanaryFailed];
-    let mut causes = status.causes.iter();
-    causes.any(|cause| stops.iter().any(|reason| cause.reason == reason.as_str()))
+pub fn starts_are_stopped(upgrade: &Upgrade) -> bool {
+    let Some(status) = &upgrade.status else {
+        return false;
+    };
+    let with = |is| in_phases(status, is);
+    let all = upgrade.counts();
+    let failed_canaries = upgrade.canaries().unwrap_or_default().failed;
+    let failed = all.failed - failed_canaries + with(|phase| phase == Phase::PreActionDegraded);
+    let limit = upgrade.object.pointer("/spec/upgradeStrategy/maxFailures");
+    let limit = limit.and_then(|limit| parse_limit(&IntOrString::deserialize(limit).ok()?, 0));
+    let number = |clusters: i64| usize::try_from(clusters).unwrap_or_default();
+    let is_exceeded = limit.is_some_and(|limit| number(failed) > limit.of(number(all.total)));
+    with(|phase| phase == Phase::Pending) > 0 && (failed_canaries > 0 || is_exceeded)
 }
 
 /// How many clusters wait for their maintenance windows, and when the next one opens.

@@ -78,7 +78,7 @@ fn head(picture: Picture<'_>, now: DateTime<Utc>, paint: Paint) -> String {
             fields.push(("Approval", paint.tone(Tone::Warn, &asked)));
         }
         if let Some(end) = status.estimate.as_ref().and_then(|estimate| eta(estimate, now)) {
-            fields.push(("ETA", end + of_some(status)));
+            fields.push(("ETA", end + of_some(upgrade)));
         }
     }
     if let Some(rows) = picture.rows.filter(|rows| !rows.is_empty()) {

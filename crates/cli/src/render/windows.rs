@@ -45,15 +45,24 @@ fn text(groups: &[WindowGroup], paint: Paint) -> String {
     let mut text = table.render(paint, 0);
     for group in groups.iter().filter(|group| !group.spans.is_empty()) {
         let heading = format!(
-            "{}, {} of {}:",
+            "{}, {} of {}: clusters may start, {}",
             group.time_zone,
-            group.windows.join(","),
-            group.example
+            or_none(&group.windows.join(",")),
+            group.example,
+            until(group)
         );
         let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, &heading));
         text.push_str(&lines(group.spans.iter().map(|span| format!("  {}", span.local))));
     }
     text
+}
+
+/// What the end of a span is.
+fn until(group: &WindowGroup) -> String {
+    match group.minimum_remaining.as_str() {
+        "" => "until the window closes".to_owned(),
+        minimum => format!("until {minimum} (minimumRemaining) before the window closes"),
+    }
 }
 
 fn now(group: &WindowGroup) -> Cell {
@@ -68,4 +77,39 @@ fn now(group: &WindowGroup) -> Cell {
 
 fn start_of(local: &str) -> &str {
     local.split_once(" to ").map_or(local, |(start, _)| start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::windows::OpenSpan;
+
+    #[test]
+    fn the_end_of_a_span_is_told_as_the_last_start() {
+        let shown = |minimum: &str| {
+            let group = WindowGroup {
+                time_zone: "UTC".to_owned(),
+                windows: vec!["nights".to_owned()],
+                clusters: 2,
+                example: "edge-1".to_owned(),
+                open: false,
+                reason: String::new(),
+                minimum_remaining: minimum.to_owned(),
+                spans: vec![OpenSpan {
+                    start: "2026-01-05T22:00:00Z".to_owned(),
+                    end: Some("2026-01-06T02:00:00Z".to_owned()),
+                    local: "2026-01-05 22:00 +00:00 to 2026-01-06 02:00 +00:00".to_owned(),
+                }],
+            };
+            render(&[group], None, Paint::Never)
+        };
+        let text = shown("2h");
+        assert!(
+            text.ends_with(
+                "UTC, nights of edge-1: clusters may start, until 2h (minimumRemaining) before the window closes\n  2026-01-05 22:00 +00:00 to 2026-01-06 02:00 +00:00\n"
+            ),
+            "{text}"
+        );
+        assert!(shown("").contains("edge-1: clusters may start, until the window closes\n"));
+    }
 }

@@ -61,6 +61,11 @@ fn clusters_are_grouped_by_their_calendar() {
         ]
     );
     assert_eq!(found[2].spans[0].start, "2024-10-04T20:00:00Z");
+    // The window of six hours closes at 4.
+    assert_eq!(
+        (&*found[2].minimum_remaining, &*found[0].minimum_remaining),
+        ("2h", "")
+    );
     assert_eq!(groups(&fleet, at(0), Some("b"), 1).len(), 1);
     assert_eq!(groups(&fleet, at(0), Some("z"), 1), Vec::new());
 }
@@ -78,4 +83,5 @@ fn a_window_that_never_closes_is_told_once() {
     assert!(found[0].open);
     assert_eq!(found[0].spans.len(), 1);
     assert_eq!(found[0].spans[0].local, "2024-10-04 00:00 +00:00 to open end");
+    assert_eq!(found[0].minimum_remaining, "");
 }

@@ -181,9 +181,15 @@ pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
         }
         return verdict(findings, plan, Request::AsPlanned);
     }
-    version(current, plan, &mut findings);
+    let newer = newer(current, plan);
     health(facts, plan, &mut findings);
-    let request = offer(current, facts, plan, &mut findings);
+    // No cluster offers an older version than its own, so that says nothing more about a newer one.
+    let request = if newer.is_some() {
+        Request::AsPlanned
+    } else {
+        offer(current, facts, plan, &mut findings)
+    };
+    findings.extend(newer);
     gates(facts, plan, &mut findings);
     if plan.with_pools {
         pools(facts, &mut findings);
@@ -250,15 +256,16 @@ fn known<'a, T>(fact: &'a Fact<T>, what: &str, findings: &mut Vec<PreflightFindi
         .ok()
 }
 
-fn version(current: &str, plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {
+/// The finding for a cluster that runs a newer version than the target.
+fn newer(current: &str, plan: &PlannedUpdate) -> Option<PreflightFinding> {
     let (from, to) = (parse(current), parse(&plan.version));
     let is_newer = from.zip(to).is_some_and(|(from, to)| from > to);
-    if is_newer && !plan.allow_downgrade {
-        findings.push(finding(
+    (is_newer && !plan.allow_downgrade).then(|| {
+        finding(
             PreflightReason::NewerThanTarget,
             format!("The cluster runs {current}, which is newer than {}", plan.version),
-        ));
-    }
+        )
+    })
 }
 
 /// Whether Upgradeable=False and gates block an update to this version.

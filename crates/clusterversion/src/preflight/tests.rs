@@ -227,10 +227,12 @@ fn a_newer_cluster_is_blocked_and_one_that_runs_the_target_is_ready() {
         ..offering(Offer::NotListed)
     };
     assert_eq!(told(&runs("4.20.4"), &plan()), "ready");
-    assert_eq!(
-        told(&runs("4.20.5"), &plan()),
-        "blocked NewerThanTarget NotOffered"
-    );
+    assert_eq!(told(&runs("4.20.5"), &plan()), "blocked NewerThanTarget");
+    let elsewhere = Facts {
+        channel: Ok("stable-4.21".to_owned()),
+        ..runs("4.21.3")
+    };
+    assert_eq!(told(&elsewhere, &plan()), "blocked NewerThanTarget");
     let allowed = PlannedUpdate {
         allow_downgrade: true,
         ..plan()

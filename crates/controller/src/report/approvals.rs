@@ -1,6 +1,6 @@
 //! What the status says of checkpoints. Pure.
 
-use api::mcu::{CheckpointStatus, ManagedClustersUpgradeStatus};
+use api::mcu::{CheckpointStatus, LastApproval, ManagedClustersUpgradeStatus};
 use api::message::{count, join};
 use api::text::cut;
 use api::time::from_chrono;
@@ -52,6 +52,10 @@ pub(super) fn of_plan(
             message: approval
                 .map(|approval| plain(cut(&approval.message, MAX_MESSAGE_BYTES)))
                 .unwrap_or_default(),
+            last_approval: match approval {
+                Some(_) => None,
+                None => last_approval(&state.name, &previous.approvals),
+            },
         }
     })
     .collect()
@@ -64,7 +68,10 @@ pub(super) fn of_invalid(checkpoints: &[CheckpointStatus]) -> Vec<CheckpointStat
         if checkpoint.state == CheckpointStatus::APPROVED {
             return checkpoint.clone();
         }
-        ahead(checkpoint.name.clone(), String::new())
+        CheckpointStatus {
+            last_approval: last_approval(&checkpoint.name, checkpoints),
+            ..ahead(checkpoint.name.clone(), String::new())
+        }
     };
     checkpoints.iter().map(told).collect()
 }
@@ -75,6 +82,21 @@ fn as_before(state: &CheckpointState, hash: &PlanHash, previous: &[CheckpointSta
     before
         .cloned()
         .unwrap_or_else(|| ahead(state.name.to_string(), hash.to_string()))
+}
+
+/// Who approved last. The status keeps that also when the approval has expired, was deleted, or is of another plan.
+fn last_approval(name: &str, previous: &[CheckpointStatus]) -> Option<LastApproval> {
+    let before = previous.iter().find(|known| known.name == name)?;
+    if before.approver.is_empty() {
+        return before.last_approval.clone();
+    }
+    Some(LastApproval {
+        plan_hash: before.plan_hash.clone(),
+        approver: before.approver.clone(),
+        approved_at: before.approved_at.clone(),
+        expires: before.expires.clone(),
+        message: before.message.clone(),
+    })
 }
 
 fn ahead(name: String, plan_hash: String) -> CheckpointStatus {

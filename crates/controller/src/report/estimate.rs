@@ -69,7 +69,7 @@ pub fn estimate(
     if !timings.unknown().is_empty() {
         return None;
     }
-    let (basis, samples) = timings.main_basis()?;
+    let (basis, samples) = timings.main_basis();
     let draws = (COURSES / fleet.clusters.len().max(1)).clamp(DRAWS.0, DRAWS.1);
     let run = |draw, member: FleetMember<'_>, step| timings.run_of(draw, member, step);
     let draws = u32::try_from(draws).unwrap_or(1);

@@ -265,10 +265,10 @@ fn fit(mut status: ManagedClustersUpgradeStatus) -> ManagedClustersUpgradeStatus
             .chain(&mut status.waiting_clusters);
         let messages = notes.map(|note| &mut note.message);
         let causes = status.causes.iter_mut().map(|cause| &mut cause.message);
-        let approvals = status
-            .approvals
-            .iter_mut()
-            .map(|checkpoint| &mut checkpoint.message);
+        let approvals = status.approvals.iter_mut().flat_map(|checkpoint| {
+            let last = checkpoint.last_approval.as_mut().map(|last| &mut last.message);
+            last.into_iter().chain([&mut checkpoint.message])
+        });
         for message in messages.chain(causes).chain(approvals) {
             *message = cut(message, most).to_owned();
         }

@@ -100,6 +100,8 @@ pub enum Basis {
     Usual,
     /// The cluster runs the target, so there is nothing to measure.
     AtTarget,
+    /// The spec: no step is left, only soak times.
+    Spec,
 }
 
 impl Basis {
@@ -113,6 +115,7 @@ impl Basis {
             Basis::Hub => "Hub",
             Basis::Usual => "Usual",
             Basis::AtTarget => "AtTarget",
+            Basis::Spec => "Spec",
         }
     }
 }
@@ -318,9 +321,10 @@ impl Timings {
         longest
     }
 
-    /// The basis of most of the time that is left, with the number of times that were measured for it.
+    /// The basis of most of the time that is left, with the number of times that were measured for it. What is left when no step is, the
+    /// spec says.
     #[must_use]
-    pub fn main_basis(&self) -> Option<(Basis, usize)> {
+    pub fn main_basis(&self) -> (Basis, usize) {
         let mut weights: BTreeMap<Basis, (i64, usize)> = BTreeMap::new();
         for (timing, clusters) in self.used() {
             let weight = weights.entry(timing.basis).or_default();
@@ -330,7 +334,7 @@ impl Timings {
         }
         // Of equal ones the best.
         let largest = weights.into_iter().rev().max_by_key(|(_, (weight, _))| *weight);
-        largest.map(|(basis, (_, measured))| (basis, measured))
+        largest.map_or((Basis::Spec, 0), |(basis, (_, measured))| (basis, measured))
     }
 }
 
@@ -493,7 +497,7 @@ impl StepTiming {
     fn new(kind: Kind, samples: Samples, (basis, measured): (Basis, usize)) -> StepTiming {
         #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 samples")]
         let error = match basis {
-            Basis::Given | Basis::AtTarget => 0.0,
+            Basis::Given | Basis::AtTarget | Basis::Spec => 0.0,
             Basis::Upgrade => samples.relative_deviation() / (measured.max(1) as f64).sqrt(),
             Basis::Hub => 0.1,
             Basis::History => 0.15,

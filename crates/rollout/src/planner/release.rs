@@ -37,7 +37,7 @@ pub(crate) fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
         // closed, and the leader that started it has written neither.
         Some(written) if written.attempt == record.attempt => {
             let gave_back = gave_slot_back || (queued && attempts::shows_a_start(cluster));
-            (gave_back && !tells_release(written, record))
+            (gave_back && !tells_release(cluster, written, record))
                 || (queued && (cluster.slot_in_doubt || written.phase.holds_slot()))
         }
         // The written record is of another attempt. Example: the cluster was queued for a new revision, then left the
@@ -53,13 +53,16 @@ pub(crate) fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
 }
 
 /// True when a written record says how the cluster released its slot. One that was blocked, queued or left out before tells nothing
-/// of a step that has ended since: a restarted controller would find that step's work and the cluster in flight.
-fn tells_release(written: &Record, record: &Record) -> bool {
+/// of a step that has ended since: a restarted controller would find that step's work and the cluster in flight. It would not if
+/// the pre-action was degraded, and no later step has begun.
+fn tells_release(cluster: &Cluster, written: &Record, record: &Record) -> bool {
     let outcomes = |record: &Record| record.stages.map(|stage| stage.and_then(|stage| stage.outcome));
     let tells = match record.phase {
-        Phase::Blocked | Phase::Pending => {
-            matches!(written.phase, Phase::Blocked | Phase::Pending) && outcomes(written) == outcomes(record)
-        }
+        Phase::Blocked | Phase::Pending => match written.phase {
+            Phase::Blocked | Phase::Pending => outcomes(written) == outcomes(record),
+            Phase::PreActionDegraded => !attempts::shows_a_start(cluster),
+            _ => false,
+        },
         phase => written.phase == phase && (!phase.is_left_out() || outcomes(written) == outcomes(record)),
     };
     tells && written.is_same_run(record)

@@ -37,6 +37,26 @@ fn a_cluster_that_may_run_something_newer_is_blocked_whatever_it_reports() {
     );
 }
 
+/// A leader that starts anew finds the pre-action degraded, which takes no slot by itself.
+#[test]
+fn a_cluster_that_is_blocked_after_a_degraded_pre_action_recovered_takes_no_slot() {
+    let fleet = fleet()
+        .cluster("a")
+        .newest_version("4.12.1")
+        .work(Step::PreAction, work(0).succeeded())
+        .record(
+            record(Phase::PreActionDegraded)
+                .reason(Reason::PreActionTimeout)
+                .stage(Stage::PreAction, 0),
+        )
+        .cluster("b")
+        .work(Step::PreAction, work(5))
+        .record(record(Phase::PreAction).stage(Stage::PreAction, 5));
+    let plan = planned(20, policy().pre_action().max_concurrency(1), fleet);
+    assert_eq!(stand(&plan, "a"), (Phase::Blocked, Reason::NewerThanTarget));
+    assert_eq!(plan.summary.in_flight, 1);
+}
+
 #[test]
 fn versions_are_ordered_as_semantic_versions_are() {
     for (runs, target, blocked) in [

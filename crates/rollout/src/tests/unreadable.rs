@@ -313,7 +313,12 @@ fn the_time_of_a_pre_action_runs_on_while_an_edit_waits_for_a_work_that_cannot_b
 /// Somebody has changed the annotations of the work after its end was recorded. The cluster is not given what an edit asks for.
 #[test]
 fn an_end_on_record_does_not_become_a_failure_because_its_work_cannot_be_read() {
-    let asked = || policy().operators().timeouts(100, 100).edited("r2", &[Step::Operators]);
+    let asked = || {
+        policy()
+            .operators()
+            .timeouts(100, 100)
+            .edited("r2", &[Step::Operators])
+    };
     let left = |slot| {
         fleet()
             .cluster("a")
@@ -328,9 +333,19 @@ fn an_end_on_record_does_not_become_a_failure_because_its_work_cannot_be_read() 
     let plan = planned(200, asked(), left(StepWork::Unconfirmed));
     assert_eq!(stand(&plan, "a"), (Phase::Partial, Reason::WaitingForCleanup));
     assert!(record_of(&plan, "a").succeeded(Stage::Platform));
-    refused(ViolationKind::TerminalReversed, 200, asked(), left(spoiled()), |plan| {
-        let state = plan.clusters.iter_mut().find(|state| *state.name == *"a").unwrap();
-        let stage = &mut Arc::make_mut(&mut state.record).stages[Stage::Platform.index()];
-        stage.as_mut().unwrap().outcome = Some(crate::model::Outcome::Failed);
-    });
+    refused(
+        ViolationKind::TerminalReversed,
+        200,
+        asked(),
+        left(spoiled()),
+        |plan| {
+            let state = plan
+                .clusters
+                .iter_mut()
+                .find(|state| *state.name == *"a")
+                .unwrap();
+            let stage = &mut Arc::make_mut(&mut state.record).stages[Stage::Platform.index()];
+            stage.as_mut().unwrap().outcome = Some(crate::model::Outcome::Failed);
+        },
+    );
 }

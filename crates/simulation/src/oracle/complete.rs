@@ -67,7 +67,9 @@ impl Upgrade {
         let end = self.ends.entry(attempt).or_insert_with(|| reported.clone());
         if end.retry == reported.retry {
             end.last = reported.last;
-            end.started = reported.started;
+            if reported.started != end.rewritten {
+                end.started = reported.started;
+            }
             end.created = reported.created;
             end.is_replaced = false;
         } else {

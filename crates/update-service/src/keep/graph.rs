@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use update_graph::{Arch, Version};
 
@@ -15,13 +15,21 @@ use super::{Change, Lost, MAX_MISSED_LISTINGS, Reason};
 
 const FORMAT: u32 = 1;
 
+/// The error of an answer without any node. Nothing at all is a mistake somewhere, and takes nothing away.
+const EMPTY: &str = "the answer holds no release; check channel and arch in the address, and that the service has graph-data that list them";
+
 /// A served graph as far as joining needs to understand it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Body {
     nodes: Vec<Box<RawValue>>,
     edges: Vec<(usize, usize)>,
-    #[serde(rename = "conditionalEdges", default)]
+    #[serde(rename = "conditionalEdges", default, deserialize_with = "null_is_none")]
     conditional: Vec<Group>,
+}
+
+/// Some services write `null` for an empty list.
+fn null_is_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Group>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -92,9 +100,12 @@ impl GraphKeeper {
     /// Takes in an answer, plain JSON, and gives it back with what it lost and must not have lost yet.
     ///
     /// # Errors
-    /// When it is no graph; nothing is changed then.
+    /// When it is no graph, or one without nodes; nothing is changed then.
     pub fn take(&mut self, answer: &[u8]) -> Result<(Vec<u8>, Change), serde_json::Error> {
         let mut new: Body = serde_json::from_slice(answer)?;
+        if new.nodes.is_empty() {
+            return Err(serde::de::Error::custom(EMPTY));
+        }
         let versions = names(&new)?;
         let present: BTreeSet<&str> = versions.iter().map(String::as_str).collect();
         let old = names(&self.body)?;

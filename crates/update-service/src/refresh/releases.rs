@@ -17,6 +17,9 @@ use crate::source::location::Location;
 use crate::source::registry::Registry;
 use crate::source::{Listed, Listing};
 
+/// The error of a source that lists nothing, while releases of it are known.
+const NOTHING_LEFT: &str = "nothing is listed any more, which is taken for a mistake; what is known stays";
+
 /// Which releases channels list.
 pub type InChannel<'a> = &'a (dyn Fn(&Arch, &Version) -> bool + Sync);
 
@@ -212,6 +215,13 @@ impl Releases {
 
     /// Takes in what was read. What an answer is about that failed or makes no sense is as it was.
     pub fn take(&mut self, read: Read, in_channel: InChannel<'_>) -> Taken {
+        if let Read::Listing(listing, _) = &read
+            && listing.releases.is_empty()
+            && listing.unreadable.is_empty()
+            && self.are_known()
+        {
+            return Taken::from(Err(FetchError::new("releases", NOTHING_LEFT)));
+        }
         let change = match (self, read) {
             (Self::Lists { keeper, .. } | Self::Registry { keeper, .. }, Read::Again) => {
                 keeper.again(in_channel)
@@ -394,10 +404,6 @@ impl Upstream {
                 let plain = fetch::gunzip(bytes).map_err(|error| self.error(&error))?;
                 Served::parse(&plain, &self.arch).map_err(|error| self.error(&error))?;
                 let kept = self.keeper.take(&plain).map_err(|error| self.error(&error))?;
-                if self.keeper.known() == 0 {
-                    let why = "the answer holds no release; check channel and arch in the address, and that the service has graph-data that list them";
-                    return Err(self.error(&why));
-                }
                 self.mark = Some(mark);
                 kept
             }

@@ -44,16 +44,30 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => path.display().fmt(f),
-            // A URL may carry a password.
-            Self::Url(url) if url.password().is_some() => {
-                let mut shown = url.clone();
-                let _ = shown.set_password(Some("…"));
-                shown.fmt(f)
-            }
-            Self::Url(url) => url.fmt(f),
+            Self::Url(url) => without_secrets(url).fmt(f),
             Self::Image(image) => write!(f, "oci://{image}"),
         }
     }
+}
+
+/// A URL may carry a password, a token in the place of a user, or a signature among its parameters. Errors quote it, and
+/// probes and answers before the first graph show them to anybody.
+fn without_secrets(url: &reqwest::Url) -> reqwest::Url {
+    let mut shown = url.clone();
+    if url.password().is_some() {
+        let _ = shown.set_password(Some("…"));
+    } else if !url.username().is_empty() {
+        let _ = shown.set_username("…");
+    }
+    let is_public = |key: &str| matches!(key, "channel" | "arch" | "version");
+    if url.query_pairs().any(|(key, _)| !is_public(&key)) {
+        let pairs = url.query_pairs().map(|(key, value)| {
+            let value = if is_public(&key) { value } else { "…".into() };
+            (key, value)
+        });
+        shown.query_pairs_mut().clear().extend_pairs(pairs);
+    }
+    shown
 }
 
 impl<'de> Deserialize<'de> for Location {
@@ -91,5 +105,19 @@ mod tests {
     fn a_password_in_a_url_is_not_shown() {
         let location: Location = "https://me:hidden@h/x".parse().unwrap();
         assert!(!location.to_string().contains("hidden"), "{location}");
+    }
+
+    #[test]
+    fn a_token_in_a_url_is_not_shown() {
+        for text in [
+            "https://hidden@h/x",
+            "https://h/x?channel=stable-4.1&sig=hidden",
+            "https://h/x?arch=amd64&X-Amz-Signature=hidden",
+        ] {
+            let shown = text.parse::<Location>().unwrap().to_string();
+            assert!(!shown.contains("hidden"), "{shown}");
+        }
+        let plain = "https://h/api/v1/graph?channel=stable-4.1&arch=amd64";
+        assert_eq!(plain.parse::<Location>().unwrap().to_string(), plain);
     }
 }

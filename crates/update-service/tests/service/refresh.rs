@@ -317,3 +317,23 @@ async fn a_policy_that_removes_a_release_is_said_to_have_done_so() {
     running.ready().await;
     assert_eq!(running.versions().await.len(), 2);
 }
+
+#[tokio::test]
+async fn a_list_that_becomes_empty_takes_nothing_away_and_blocked_edges_still_take_effect() {
+    let files = Files::new();
+    let mut sources = files.sources();
+    sources.refresh = Duration::from_millis(200);
+    let running = Running::start(&sources);
+    running.ready().await;
+    let before = running.edges().await;
+    files.list(&[]);
+    until("it is said", async || {
+        running.metric("update_service_source_failed{source=\"releases\"}") == 1.0
+    })
+    .await;
+    // Long enough for more than three readings.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(running.versions().await.len(), 3);
+    data::graph_data(&files.data(), THREE, &[ALL_BLOCKED]);
+    until("an edge is blocked", async || running.edges().await < before).await;
+}

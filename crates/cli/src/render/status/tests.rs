@@ -239,3 +239,31 @@ fn a_watcher_knows_a_retry_that_the_status_tells_in_a_shorter_form() {
     retried.retry = long;
     assert_eq!(retried.verdict(), Verdict::Ready);
 }
+
+/// The status has no causes at all here; with many groups of them it may leave out the one of the clusters that wait.
+#[test]
+fn that_failures_stop_the_others_is_told_by_counts() {
+    let stopped = |failed: i64, canaries: i64, phases: serde_json::Value| {
+        let counts = |total: i64, failed: i64| serde_json::json!({"total": total, "initialized": failed, "partialUpgrade": 0, "complete": 0, "failed": failed, "pending": 0});
+        let mut object = with_status(&serde_json::json!({
+            "clustersSummery": counts(24, failed), "canaryClustersSummery": counts(2, canaries), "phases": phases,
+        }))
+        .object;
+        object["spec"]["upgradeStrategy"]["maxFailures"] = serde_json::json!("5%");
+        starts_are_stopped(&Upgrade::read(object))
+    };
+    let waiting = |failed: i64| serde_json::json!({"Failed": failed, "Pending": 6});
+    assert!(!stopped(2, 0, waiting(2)), "5% of 24 clusters are 2");
+    assert!(stopped(3, 0, waiting(3)));
+    assert!(stopped(1, 1, waiting(1)), "a canary failed");
+    assert!(
+        !stopped(3, 0, serde_json::json!({"Failed": 3, "Partial": 6})),
+        "none waits"
+    );
+    assert!(stopped(
+        2,
+        0,
+        serde_json::json!({"Failed": 2, "PreActionDegraded": 1, "Pending": 6})
+    ));
+    assert!(!starts_are_stopped(&running()) && !starts_are_stopped(&unseen()));
+}

@@ -95,6 +95,34 @@ fn a_checkpoint_that_is_ahead_of_clusters_again_is_approved_by_nobody() {
 }
 
 #[test]
+fn who_approved_last_and_which_plan_stays_when_the_approval_does_not_count_any_more() {
+    let approved = plan(CheckpointProgress::Approved);
+    let mut status = ManagedClustersUpgradeStatus::default();
+    status.approvals = of_plan(&approved, &status, Utc::now());
+    assert_eq!(status.approvals[0].last_approval, None);
+    let mut waiting = plan(CheckpointProgress::Waiting);
+    waiting.hash = Some(PlanHash::new("another", std::iter::empty(), std::iter::empty()));
+    for progress in [
+        CheckpointProgress::Waiting,
+        CheckpointProgress::Unknown,
+        CheckpointProgress::Ahead,
+        CheckpointProgress::Waiting,
+    ] {
+        waiting.checkpoints[0].progress = progress;
+        status.approvals = of_plan(&waiting, &status, Utc::now());
+        for told in [&status.approvals[0], &of_invalid(&status.approvals)[0]] {
+            assert_eq!(told.approver, "");
+            let last = told.last_approval.as_ref().unwrap();
+            assert_eq!((&*last.approver, &*last.message), ("anna", "CHG0042"));
+            assert_eq!(last.plan_hash, approved.hash.as_ref().unwrap().to_string());
+            assert_eq!(last.approved_at, Some(from_chrono(DateTime::UNIX_EPOCH)));
+        }
+    }
+    status.approvals = of_plan(&approved, &status, Utc::now());
+    assert_eq!(status.approvals[0].last_approval, None);
+}
+
+#[test]
 fn a_checkpoint_that_is_approved_says_by_whom_and_asks_nobody() {
     let plan = plan(CheckpointProgress::Approved);
     let status = of_plan(&plan, &ManagedClustersUpgradeStatus::default(), Utc::now());

@@ -77,6 +77,7 @@ fn an_approval_is_told_once_with_who_gave_it() {
             approved_at: None,
             expires: None,
             message: message.to_owned(),
+            last_approval: None,
         }],
         ..status(&[])
     };

@@ -72,7 +72,24 @@ fn five_finished_clusters_of_the_same_class_say_how_long_the_others_take() {
     let found = used(&timings);
     assert_eq!(found[1], (Basis::Upgrade, 5, 42));
     assert!(matches!(found[0], (Basis::Usual, 4, 76..=110)), "{found:?}");
-    assert_eq!(timings.main_basis(), Some((Basis::Usual, 4)));
+    assert_eq!(timings.main_basis(), (Basis::Usual, 4));
+}
+
+#[test]
+fn when_only_soak_times_are_left_the_spec_says_how_long_they_take() {
+    let soaking = fleet()
+        .cluster("a")
+        .record(
+            record(Phase::Soaking)
+                .succeeded(Stage::Platform, -60 * MINUTE)
+                .stage(Stage::Soak, -MINUTE),
+        )
+        .work(Step::Platform, work(-60 * MINUTE).succeeded().soak(-MINUTE));
+    let timings = timings(to_minor().soak(600), soaking, &classes);
+    assert_eq!(
+        (timings.unknown(), timings.main_basis()),
+        (Vec::new(), (Basis::Spec, 0))
+    );
 }
 
 #[test]

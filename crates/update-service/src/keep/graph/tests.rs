@@ -83,3 +83,24 @@ fn a_restart_does_not_forget() {
     assert!(keeper.take(LESS.as_bytes()).unwrap().1.lost.is_empty());
     assert_eq!(keeper.take(LESS.as_bytes()).unwrap().1.lost.len(), 1);
 }
+
+#[test]
+fn an_answer_without_nodes_takes_nothing_away() {
+    let mut keeper = keeper();
+    keeper.take(WHOLE.as_bytes()).unwrap();
+    for _ in 0..MAX_MISSED_LISTINGS {
+        let error = keeper
+            .take(br#"{"nodes":[],"edges":[]}"#)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("no release"), "{error}");
+    }
+    assert_eq!((keeper.known(), keeper.retained()), (3, 0));
+}
+
+#[test]
+fn conditional_edges_may_be_null_as_for_the_reader_of_graphs() {
+    let graph = br#"{"nodes":[{"version":"4.1.0","payload":"a"}],"edges":[],"conditionalEdges":null}"#;
+    assert!(update_graph::v1::Served::parse(graph, &Arch::amd64()).is_ok());
+    assert!(keeper().take(graph).is_ok());
+}

@@ -53,7 +53,10 @@ async fn a_page_that_is_not_found_does_not_say_that_the_object_is_gone() {
             asked: rollout::testing::at(0),
         })
     };
-    for page in [json!("404 page not found"), json!({"message": "no Route matched"})] {
+    for page in [
+        json!("404 page not found"),
+        json!({"message": "no Route matched"}),
+    ] {
         for job in [delete(), read(), report(due(true, false))] {
             let (outcome, hub) = run(&job, vec![Answer::Said(404, page.clone())]).await;
             assert!(matches!(outcome, WriteResult::Failed(_)), "{outcome:?}");
