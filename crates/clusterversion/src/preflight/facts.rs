@@ -89,6 +89,12 @@ pub enum Offer {
         /// Pull specification by digest, or empty.
         image: String,
     },
+    /// The version has risks, and is recommended all the same: none of them applies, or the present request of the cluster accepts those
+    /// that do. The version alone is enough for a request.
+    Cleared {
+        /// Names of the risks, in the order in which the cluster lists them.
+        risks: Vec<String>,
+    },
     /// The version has risks. If the cluster does not recommend it, at least one of them applies.
     Conditional {
         /// Pull specification by digest. It may be empty.
@@ -273,6 +279,18 @@ impl Offer {
         }
     }
 
+    /// What a version with risks is if the cluster recommends it. The cluster finds a version only in the list of available updates.
+    pub(super) fn recommended(image: &str, is_listed: bool, risks: impl Iterator<Item = String>) -> Self {
+        let risks: Vec<String> = risks.collect();
+        match (is_listed, risks.is_empty()) {
+            (false, _) => Self::Recommended {
+                image: image.to_owned(),
+            },
+            (true, true) => Self::Recommended { image: String::new() },
+            (true, false) => Self::Cleared { risks },
+        }
+    }
+
     /// What a version with risks is by the status of its condition Recommended, if that is not True.
     ///
     /// Where the cluster does not recommend it, a risk applies. If none is named as applying, each may be the one, so all of them count
@@ -296,11 +314,8 @@ impl Offer {
     fn with_risks(update: &ConditionalUpdate, image: &str, is_listed: bool, era: Era) -> Self {
         let condition = update.recommended();
         if condition.is_some_and(ClusterOperatorCondition::is_true) {
-            // The cluster finds a version only in the list of available updates.
-            let image = if is_listed { "" } else { image };
-            return Self::Recommended {
-                image: image.to_owned(),
-            };
+            let names = update.risks.iter().map(|risk| risk.name.clone());
+            return Self::recommended(image, is_listed, names);
         }
         let found = condition.and_then(|_| exposures(update, era)).unwrap_or_default();
         let applies =

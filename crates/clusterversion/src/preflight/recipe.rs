@@ -258,11 +258,8 @@ pub fn read_offer(message: &str) -> Fact<Offer> {
         (1, []) => Offer::Recommended { image: String::new() },
         (_, [(status, image)]) if listed.iter().all(|one| one == image) => {
             if *status == "True" {
-                // The cluster finds a version only in the list of available updates.
-                let image = if listed.is_empty() { *image } else { "" };
-                Offer::Recommended {
-                    image: image.to_owned(),
-                }
+                let names = risks.into_iter().map(|risk| risk.name);
+                Offer::recommended(image, !listed.is_empty(), names)
             } else {
                 Offer::by_status(status, image, risks)
             }

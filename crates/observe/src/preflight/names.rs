@@ -113,7 +113,11 @@ impl Told {
 fn risks_of(offer: &Offer) -> &[OfferedRisk] {
     match offer {
         Offer::Conditional { risks, .. } => risks,
-        Offer::NotListed | Offer::Ambiguous | Offer::Recommended { .. } | Offer::NotRecommended => &[],
+        Offer::NotListed
+        | Offer::Ambiguous
+        | Offer::Recommended { .. }
+        | Offer::Cleared { .. }
+        | Offer::NotRecommended => &[],
     }
 }
 

@@ -163,11 +163,27 @@ pub(super) fn by_graph(cluster: &Cluster, policy: &Policy, answer: Preflight) ->
         _ if is_not_asked => answer,
         (Phase::Blocked, Reason::NotOffered | Reason::RiskUnknown) => Preflight::Blocked { reason, message },
         (Phase::Pending, Reason::RiskUnknown) => Preflight::Unknown { reason, message },
-        (Phase::Pending, Reason::WaitingForSlot | Reason::WaitingForCanaries | Reason::Paused) => {
-            Preflight::Ready
-        }
+        (Phase::Pending | Phase::Blocked, reason) if comes_after_answer(reason) => Preflight::Ready,
         _ => answer,
     }
+}
+
+/// True when only a cluster that would take the update waits for this: what it says is looked at before windows, gates and slots.
+const fn comes_after_answer(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::WaitingForWindow
+            | Reason::NoWindow
+            | Reason::Paused
+            | Reason::Restored
+            | Reason::InvalidSpec
+            | Reason::NoCanarySelected
+            | Reason::CanaryFailed
+            | Reason::MaxFailuresExceeded
+            | Reason::WaitingForCanaries
+            | Reason::WaitingForApproval
+            | Reason::WaitingForSlot
+    )
 }
 
 #[cfg(test)]

@@ -140,13 +140,16 @@ impl Record {
     }
 
     /// True when this record is certainly later than the other one, in whatever order they were written: both are about the same run
-    /// of the steps, each step of the other one is in this one, and only this one tells of an end that is never taken back.
+    /// of the steps, each step of the other one is in this one, and only this one tells of an end that is never taken back. A
+    /// cluster is complete after a step that comes after the pre-action. Without one, somebody else has written Complete.
     #[must_use]
     pub fn is_later_in_run(&self, other: &Self) -> bool {
         let mut both = self.stages.iter().zip(&other.stages);
         let has_all = both.all(|(own, other)| own.is_some() || other.is_none());
         let ended = |stage| self.succeeded(stage) && !other.succeeded(stage);
-        let completed = self.phase == Phase::Complete && other.phase != Phase::Complete;
+        let mut stages = Stage::ALL.into_iter();
+        let is_upgraded = stages.any(|stage| stage > Stage::PreAction && self.succeeded(stage));
+        let completed = is_upgraded && self.phase == Phase::Complete && other.phase != Phase::Complete;
         let tells_more = completed || ended(Stage::Platform) || ended(Stage::Operators);
         other.tells_a_step() && self.is_same_run(other) && has_all && tells_more
     }

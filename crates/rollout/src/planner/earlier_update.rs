@@ -30,6 +30,8 @@ impl ClusterEvaluator<'_> {
                 Reason::Running,
                 "The cluster finishes the update to the earlier target first",
             );
+            // A clock that is not trusted does not end the wait at that time. A later start may be on record.
+            self.wake_at_deadline();
         }
         updating
     }

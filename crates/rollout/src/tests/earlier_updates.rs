@@ -72,6 +72,23 @@ fn an_earlier_update_is_not_interrupted_by_a_clock_that_is_not_trusted() {
     assert_eq!(writes(&plan), ["update a/Platform Repoint"]);
 }
 
+/// The work tells another attempt and an earlier start than the record, as when somebody has changed its annotations.
+#[test]
+fn an_earlier_update_is_looked_at_again_when_the_recorded_time_is_over() {
+    let distrusted = || r2().timeouts(60, 60).distrusted_clock();
+    let row = || record(Phase::Partial).reason(Reason::Running).revision("r2");
+    let running = || finishing(StepStatus::Running).record(row().stage(Stage::Platform, 30));
+    for (now, wakes) in [(40, 60), (70, 90)] {
+        let plan = planned(now, distrusted(), running());
+        assert_eq!(writes(&plan), NOTHING);
+        assert_eq!(stand(&plan, "a"), (Phase::Partial, Reason::Running));
+        assert_eq!(plan.wake_at, Some(at(wakes)));
+    }
+    refused(Kind::WakeMissed, 70, distrusted(), running(), |plan| {
+        plan.wake_at = None;
+    });
+}
+
 /// It holds no slot until the next one: it is asked for nothing.
 #[test]
 fn no_other_update_follows_an_earlier_one_outside_a_window() {

@@ -22,7 +22,7 @@ pub(super) struct Asked {
     pub sets_channel: bool,
     pub risks: BTreeSet<String>,
     pub acks: BTreeSet<String>,
-    ignored: BTreeSet<String>,
+    pub ignored: BTreeSet<String>,
     /// How long worker pools may take after an update; `None` if nobody waits for them.
     pub pools: Option<Duration>,
 }

@@ -6,7 +6,7 @@ use api::names::Step;
 use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::clocks::{EARLY, is_recorded_as_now, wall};
+use super::clocks::{EARLY, SENT_EARLIER, is_recorded_as_now, wall};
 use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, Upgrade};
 use super::fields::{Version, version};
 use super::memory::Straggler;
@@ -54,9 +54,10 @@ impl End {
             let created = parse_rfc3339(&self.created);
             return created.is_some_and(|created| created - EARLY <= started && started <= created);
         };
-        let earliest = parse_rfc3339(&self.created).map_or(named, |created| created - EARLY);
-        let is_found = !self.is_replaced && is_recorded_as_now(named, earliest, started);
-        started == named || started == named.max(earliest) || is_found
+        let created = parse_rfc3339(&self.created);
+        let before = |earlier| created.map_or(named, |created| created - earlier);
+        let is_found = !self.is_replaced && is_recorded_as_now(named, before(SENT_EARLIER), started);
+        started == named || started == named.max(before(EARLY)) || is_found
     }
 }
 
@@ -106,6 +107,11 @@ impl Upgrade {
             is_told && self.end_of_row(cluster, Step::Operators, row).is_some()
         });
         !have_succeeded && self.wants_operators(at)
+    }
+
+    /// What agents have reported of a step of a revision.
+    pub(super) fn end(&self, cluster: &str, step: Step, revision: &str) -> Option<&End> {
+        self.ends.get(&(cluster.to_owned(), step, revision.to_owned()))
     }
 
     /// What agents have reported of the step that a row tells of. An edit that does not concern a step leaves its work as it is:

@@ -21,7 +21,7 @@ const PLANNED: Duration = Duration::from_secs(2);
 impl Upgrade {
     /// The specs by which clusters in flight may go on at a time: of those in force the valid ones and, where the first of them is
     /// invalid, the last valid one before it.
-    fn goes_on_by(&self, at: Duration) -> impl Iterator<Item = &Generation> {
+    pub(super) fn goes_on_by(&self, at: Duration) -> impl Iterator<Item = &Generation> {
         let first = self.in_force(at).min_by_key(|spec| spec.number);
         let invalid = first.filter(|spec| spec.is_invalid).map(|spec| spec.number);
         let mut earlier = self.generations.iter().rev();

@@ -148,6 +148,8 @@ pub(super) struct Upgrade {
     pub suspended: BTreeMap<String, Duration>,
     /// Clusters whose updates agents have reported as ended, and since when.
     pub finished: BTreeMap<String, Duration>,
+    /// Pre-actions that were sent before such an end was reported, and came after it.
+    pub belated: BTreeSet<Key>,
     /// When somebody else last took such an end back.
     pub taken_back: BTreeMap<String, Duration>,
     /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on with that
@@ -169,6 +171,8 @@ pub(super) struct Upgrade {
     pub reports: BTreeMap<String, BTreeSet<String>>,
     /// The rows of reports that somebody else wrote last: report and cluster.
     pub theirs: BTreeSet<(String, String)>,
+    /// Clusters without rows of which a report that is written now had said before that they are left out: phase and attempt.
+    pub left_out: BTreeMap<String, (String, (String, String))>,
     /// Every cluster that was ever selected.
     pub selected: BTreeSet<String>,
     /// The token of the last retry.
@@ -218,11 +222,6 @@ impl Upgrade {
                 record.undone = Some(now);
             }
         }
-    }
-
-    /// What agents have reported of a step of a revision.
-    pub fn end(&self, cluster: &str, step: WorkStep, revision: &str) -> Option<&End> {
-        self.ends.get(&(cluster.to_owned(), step, revision.to_owned()))
     }
 
     /// Whether somebody else deleted a work of this attempt of a cluster before its row told where it was.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hub_sim::{Change, ChangeKind};
 
-use super::facts::Upgrade;
+use super::facts::{Facts, Upgrade};
 use super::row::Row;
 use super::rows::{number_of, rows_of};
 
@@ -37,6 +37,22 @@ impl Upgrade {
         })
     }
 
+    /// A report had these rows before it is written now.
+    fn keep_left_out(&mut self, rows: Vec<(String, Row)>) {
+        let is_out = |row: &Row| matches!(row.phase.as_str(), "Skipped" | "Aborted");
+        let kept = rows
+            .into_iter()
+            .filter(|(name, row)| is_out(row) && self.has_former_row(name));
+        let kept = kept.map(|(name, row)| (name, (row.phase.clone(), row.attempt())));
+        self.left_out = kept.collect();
+    }
+
+    /// Whether a row is the one that the report which is written had before.
+    pub(super) fn is_kept_left_out(&self, cluster: &str, row: &Row) -> bool {
+        let kept = self.left_out.get(cluster);
+        kept.is_some_and(|(phase, attempt)| *phase == row.phase && *attempt == row.attempt())
+    }
+
     /// Notes which rows of a report somebody else has written. The controller writes a report as a whole.
     pub(super) fn note_writer(&mut self, change: &Change, by_controller: bool) {
         let report = change.after.name();
@@ -60,6 +76,17 @@ impl Upgrade {
         let written = rows.into_iter().filter(|row| !before.contains(row));
         self.theirs
             .extend(written.map(|(cluster, _)| (report.to_owned(), cluster)));
+    }
+}
+
+impl Facts {
+    /// Notes of which clusters a report that is being changed has said that they are left out, if only rejected reports still have
+    /// rows of them. When such a report is written again, a row that the hub rejects stays in it in the form that was accepted last.
+    pub(super) fn note_left_out(&mut self, owner: &str, change: &Change) {
+        let before = change.before.as_ref().map(|object| rows_of(&object.value()));
+        if let Some(upgrade) = self.upgrades.get_mut(owner) {
+            upgrade.keep_left_out(before.unwrap_or_default());
+        }
     }
 }
 

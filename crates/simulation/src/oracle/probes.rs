@@ -151,7 +151,8 @@ impl Facts {
         self.judge_acks(work);
     }
 
-    /// A work acknowledges what the spec says. A probe that does not look at acknowledgments has no manifest for them.
+    /// A work acknowledges what the spec says. A probe that does not look at acknowledgments has no manifest for them. The update of
+    /// a cluster in flight goes by the last valid spec, while nobody is asked by one that is not in force any more.
     pub(super) fn judge_acks(&mut self, work: &Work) {
         let sent = self.sent();
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
@@ -162,7 +163,11 @@ impl Facts {
         let Some(keys) = known.or_else(|| is_platform.then(BTreeSet::new)) else {
             return;
         };
-        let is_meant = upgrade.in_force(sent).any(|spec| spec.asked.acks == keys);
+        let is_meant = if is_platform {
+            upgrade.goes_on_by(sent).any(|spec| spec.asked.acks == keys)
+        } else {
+            upgrade.in_force(sent).any(|spec| spec.asked.acks == keys)
+        };
         let went_back = self.went_back_before(sent, UNHEARD);
         self.check(Rule::Acks, is_meant || went_back, || {
             format!("{} acknowledges {keys:?}, and no spec says so", work.name)
@@ -310,3 +315,6 @@ impl Facts {
         specs.any(|spec| spec.asked.acks.contains(key))
     }
 }
+
+#[cfg(test)]
+mod tests;

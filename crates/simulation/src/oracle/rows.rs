@@ -258,6 +258,7 @@ impl Facts {
         };
         let mut names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
         let known = upgrade.reports.get(object.name()).cloned().unwrap_or_default();
+        self.note_left_out(&owner, change);
         self.judge_names(object, names.len() == rows.len());
         let is_late = self.by_controller() && self.was_held_up();
         for (name, row) in rows {

@@ -459,6 +459,7 @@ impl Facts {
             if is_stray && suspended.or(lost).is_none() {
                 upgrade.strays.insert(work.cluster.clone(), now);
             }
+            upgrade.note_belated(work, sent);
             let finished = upgrade.finished.remove(&work.cluster);
             let since = suspended.or(finished).or(lost).or(withdrawn).unwrap_or(now);
             upgrade.doubtful.remove(&work.cluster);

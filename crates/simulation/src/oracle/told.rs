@@ -11,6 +11,7 @@ use super::facts::{Facts, Record, Upgrade};
 use super::fields::text;
 use super::memory::{AllForbidden, Forbidden};
 use super::requests::Sent;
+use super::row::holds_slot;
 use crate::actor::Sender;
 
 /// What is forbidden is tried again within this time.
@@ -127,7 +128,9 @@ impl Facts {
             .filter_map(|(name, record)| Some((name, record.row()?)));
         let is_over = |phase: &str| matches!(phase, "Complete" | "Failed" | "PreActionDegraded" | "Blocked");
         let are_over = rows.all(|(name, row)| is_over(&row.phase) || blocked.contains(name));
-        let waits = self.waits_for_another(uid) || self.waits_for_windows_of_another(uid, now);
+        let waits = self.waits_for_another(uid)
+            || self.waits_for_windows_of_another(uid, now)
+            || self.waits_for_queue_of_another(uid, now);
         let is_unapproved = blocked
             .iter()
             .any(|name| upgrade.starts_by_itself(name) && self.lacks_approval((uid, upgrade), name, now));
@@ -151,6 +154,39 @@ impl Facts {
         let records = self.upgrades.get(uid).map(|upgrade| &upgrade.records);
         records
             .is_some_and(|records| others.any(|(_, other)| records.iter().any(|record| waits(record, other))))
+    }
+
+    /// Whether a cluster of an upgrade waits, by its row, for another upgrade that has it queued, neither of the two waits for a human
+    /// with it, and a cluster of the other one is under way for which the hub forbids nothing. That one ends or fails by time.
+    fn waits_for_queue_of_another(&self, uid: &str, now: Duration) -> bool {
+        let Some(upgrade) = self.upgrades.get(uid) else {
+            return false;
+        };
+        let is_forbidden = |owner: &str, cluster: &str| {
+            let key = (owner.to_owned(), cluster.to_owned());
+            let creation = self.forbidden.creations.get(&key);
+            let known = creation.or_else(|| self.forbidden.deletions.get(&key));
+            known.is_some_and(|one| one.since + UNTIL_STUCK <= now)
+        };
+        // What is tried since the one before has ended may fail unnoticed.
+        let was_under_way = |record: &Record| holds_slot(record.phase_at(now.saturating_sub(UNTIL_STUCK)));
+        let goes_on = |owner: &str, other: &Upgrade| {
+            let mut records = other.records.iter();
+            records.any(|(name, record)| {
+                (other.has_under_way(name) || was_under_way(record)) && !is_forbidden(owner, name)
+            })
+        };
+        let waits = |name: &str| {
+            let row = upgrade.records.get(name).and_then(Record::row);
+            row.is_some_and(|row| row.phase == "Blocked" && row.reason == "Conflict")
+                && upgrade.starts_by_itself(name)
+        };
+        let others = self.upgrades.iter().filter(|(other, _)| *other != uid);
+        let mut others = others.filter(|(owner, other)| other.may_start(now) && goes_on(owner, other));
+        others.any(|(owner, other)| {
+            let mut names = upgrade.records.keys();
+            names.any(|name| waits(name) && other.is_queued_behind(name) && !is_forbidden(owner, name))
+        })
     }
 
     /// Whether agents have reported the end of an update, and no row says so.
@@ -195,6 +231,24 @@ impl Upgrade {
     fn is_queued(&self, cluster: &str) -> bool {
         let row = self.records.get(cluster).and_then(Record::row);
         row.is_some_and(|row| row.phase == "Pending" && row.reason != "WaitingForApproval")
+    }
+
+    /// Whether a row says that a cluster is queued behind others, which does not need a human.
+    fn is_queued_behind(&self, cluster: &str) -> bool {
+        let row = self.records.get(cluster).and_then(Record::row);
+        row.is_some_and(|row| {
+            let is_gated = matches!(
+                row.reason.as_str(),
+                "InvalidSpec"
+                    | "Paused"
+                    | "Restored"
+                    | "CanaryFailed"
+                    | "NoCanarySelected"
+                    | "MaxFailuresExceeded"
+                    | "WaitingForApproval"
+            );
+            row.phase == "Pending" && !is_gated
+        })
     }
 
     /// Whether the windows of the present spec are closed, or have been so recently that what was tried since may fail unnoticed, and

@@ -30,7 +30,7 @@ pub(super) struct Work {
     pub(super) uid: String,
     pub(super) cluster: String,
     pub(super) name: String,
-    step: Option<Step>,
+    pub(super) step: Option<Step>,
     pub(super) revision: String,
     pub(super) retry: String,
     pub(super) owner: String,
@@ -571,6 +571,7 @@ impl Facts {
             }
             // What agents report of an earlier attempt ends nothing that is under way.
             Some(Step::Operators) if !self.is_from_before(work) => self.finish(work),
+            Some(Step::PreAction) => self.end_belated(work),
             _ => {}
         }
     }

@@ -53,6 +53,11 @@ pub(super) fn offer(
         }
         Offer::Recommended { image } if image.is_empty() => {}
         Offer::Recommended { image } => return by_image(image, plan, findings),
+        Offer::Cleared { risks } => {
+            if let Some(names) = names_to_keep(facts, risks, plan) {
+                return Request::AcceptingRisks(names);
+            }
+        }
         Offer::NotRecommended => {
             let text = format!(
                 "The cluster does not recommend {}, and does not tell which risk applies: its work agent may be too old for that. Update the agent, or request the update by clusterVersion.image",
@@ -153,6 +158,15 @@ fn names_to_accept(facts: &Facts, risks: &[OfferedRisk], plan: &PlannedUpdate) -
         let names: BTreeSet<&str> = counting.iter().map(|risk| risk.name.as_str()).collect();
         names.into_iter().map(str::to_owned).collect()
     })
+}
+
+/// The accepted ones among the risks of a version that the cluster recommends, if it accepts risks by name. Its present request may accept
+/// them, for example that of an attempt which failed. A request that does not name them takes that back, and the cluster rejects it.
+fn names_to_keep(facts: &Facts, risks: &[String], plan: &PlannedUpdate) -> Option<Vec<String>> {
+    let is_accepted = |name: &&String| plan.accepted_risks.contains(*name);
+    let names: BTreeSet<&String> = risks.iter().filter(is_accepted).collect();
+    let by_name = facts.accepts_risks == Ok(true) && !names.is_empty();
+    by_name.then(|| names.into_iter().cloned().collect())
 }
 
 fn judge_risks(risks: &[OfferedRisk], plan: &PlannedUpdate, findings: &mut Vec<PreflightFinding>) {

@@ -23,6 +23,12 @@ fn an_offer_is_read_from_its_lines() {
             &["listed a", "update True a"][..],
             Offer::Recommended { image: image("") },
         ),
+        (
+            &["listed a", "update True a", "risk F Leak It leaks."][..],
+            Offer::Cleared {
+                risks: vec![image("Leak")],
+            },
+        ),
         (&["listed b", "update True a"][..], Offer::Ambiguous),
         (&["update False a", "update False b"][..], Offer::Ambiguous),
         (

@@ -113,6 +113,26 @@ fn a_cluster_that_accepts_risks_by_name_is_asked_by_name_if_all_that_count_are_n
     );
 }
 
+/// The work of an attempt that failed stays, and with it what the cluster accepts. The next request would take that back.
+#[test]
+fn what_the_present_request_of_a_cluster_accepts_is_accepted_by_the_next_one_too() {
+    let risks = "risk F Leak It leaks.\nrisk F Slow It is slow.";
+    let answer = format!("offer/1\nlisted {IMAGE}\nupdate True {IMAGE}\n{risks}");
+    let mut facts = offering(read_offer(&answer).unwrap());
+    let accepting = PlannedUpdate {
+        accepted_risks: set(&["Leak", "Other"]),
+        ..plan()
+    };
+    assert_eq!(told(&facts, &accepting), "ready", "it accepts no risks by name");
+    facts.accepts_risks = Ok(true);
+    assert_eq!(told(&facts, &accepting), "ready accepting Leak");
+    assert_eq!(
+        request(&facts, &accepting),
+        Request::AcceptingRisks(vec!["Leak".to_owned()])
+    );
+    assert_eq!(told(&facts, &plan()), "ready");
+}
+
 /// An author who accepts risks that cannot be evaluated.
 fn accepting(names: &[&str]) -> PlannedUpdate {
     PlannedUpdate {

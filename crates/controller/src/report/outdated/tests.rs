@@ -441,4 +441,15 @@ fn a_new_leader_believes_no_late_report_that_does_not_know_of_an_end() {
         1,
         "it may have been registered anew"
     );
+    assert_eq!(
+        shard(begun(Phase::Complete), begun(Phase::Failed)),
+        1,
+        "somebody has written that, because no step has ended after the pre-action"
+    );
+    let operators = |phase: Phase| begun(phase).succeeded(Stage::Operators, 5);
+    assert_eq!(
+        shard(operators(Phase::Complete), operators(Phase::Soaking)),
+        0,
+        "an upgrade of operators alone"
+    );
 }

@@ -23,6 +23,18 @@ fn what_the_controller_knows_of_another_channel_is_taken_from_the_row() {
     let is_ready = |reason| in_other_channel(Phase::Pending, reason) == Preflight::Ready;
     assert!(is_ready(Reason::WaitingForSlot) && is_ready(Reason::Paused));
     assert!(!is_ready(Reason::ChannelDiffers) && !is_ready(Reason::PreflightPending));
+    for reason in [
+        Reason::WaitingForWindow,
+        Reason::WaitingForApproval,
+        Reason::CanaryFailed,
+        Reason::MaxFailuresExceeded,
+    ] {
+        assert!(is_ready(reason), "{reason:?}");
+    }
+    assert_eq!(
+        in_other_channel(Phase::Blocked, Reason::NoWindow),
+        Preflight::Ready
+    );
     let not_offered = in_other_channel(Phase::Blocked, Reason::NotOffered);
     assert!(
         matches!(

@@ -47,6 +47,8 @@ fn a_row_may_tell_of_the_start_that_somebody_wrote_into_its_work_after_the_end()
     let found = "2026-01-01T00:08:43.840Z";
     assert!(has(&end("2099-01-01T00:00:00Z"), found));
     assert!(has(&end("2099-01-01T00:00:00Z"), "2026-01-01T00:05:28Z"));
+    let sent = "2026-01-01T00:04:00Z";
+    assert!(has(&end("2099-01-01T00:00:00Z"), sent), "a creation came late");
     assert!(!has(&end(""), found));
 }
 
@@ -104,6 +106,21 @@ fn an_end_that_is_reported_again_is_not_replaced_any_more() {
     upgrade.note_end(attempt.clone(), reported(500));
     let again = &upgrade.ends[&attempt];
     assert!(has(again, found));
+    let tampered = End {
+        rewritten: "2099-01-01T00:00:00Z".to_owned(),
+        ..upgrade.ends[&attempt].clone()
+    };
+    upgrade.ends.insert(attempt.clone(), tampered);
+    let rewritten = End {
+        started: "2099-01-01T00:00:00Z".to_owned(),
+        ..reported(500)
+    };
+    upgrade.note_end(attempt.clone(), rewritten);
+    let again = &upgrade.ends[&attempt];
+    assert!(
+        has(again, named),
+        "what somebody has written does not hide the start"
+    );
     let times = (again.first, again.last);
     assert_eq!(times, (Duration::from_secs(400), Duration::from_secs(500)));
 }

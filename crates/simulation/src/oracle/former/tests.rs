@@ -77,3 +77,39 @@ fn a_row_that_somebody_else_wrote_is_found_again_in_a_rejected_report_by_the_nex
     upgrade.records.insert("c1".to_owned(), Record::default());
     assert!(!is_theirs(&upgrade, later), "another report has its row");
 }
+
+#[test]
+fn a_row_that_says_left_out_and_stays_in_a_rejected_report_is_not_said_again() {
+    let mut upgrade = Upgrade::default();
+    reported(&mut upgrade, "u-report-1", &["c0", "c1"]);
+    upgrade.keep_left_out(rows(&[("c0", "Complete"), ("c1", "Skipped")]));
+    assert!(upgrade.is_kept_left_out("c1", &row("Skipped")));
+    assert!(
+        !upgrade.is_kept_left_out("c1", &row("Aborted")),
+        "it is another row"
+    );
+    let another = Row {
+        revision: "r2".to_owned(),
+        ..row("Skipped")
+    };
+    assert!(
+        !upgrade.is_kept_left_out("c1", &another),
+        "it is of another attempt"
+    );
+    assert!(
+        !upgrade.is_kept_left_out("c0", &row("Skipped")),
+        "it said something else"
+    );
+
+    upgrade.keep_left_out(rows(&[("c0", "Complete")]));
+    assert!(
+        !upgrade.is_kept_left_out("c1", &row("Skipped")),
+        "another report is written"
+    );
+    upgrade.records.insert("c1".to_owned(), Record::default());
+    upgrade.keep_left_out(rows(&[("c1", "Skipped")]));
+    assert!(
+        !upgrade.is_kept_left_out("c1", &row("Skipped")),
+        "its row has gone on since"
+    );
+}

@@ -167,6 +167,49 @@ fn an_upgrade_that_waits_for_the_windows_of_another_one_is_not_at_rest() {
     assert!(is_at_rest(&facts, 890), "it has no windows");
 }
 
+#[test]
+fn an_upgrade_that_waits_for_a_cluster_which_another_one_has_queued_behind_a_healthy_one_is_not_at_rest() {
+    let queued = |reason: &str, under_way: &str| {
+        let mut facts = waits_for("Pending", reason);
+        let other = facts.upgrades.get_mut("other").unwrap();
+        other.generations[0].control = Control::default();
+        other.records.get_mut("c2").unwrap().before[0].phase = under_way.to_owned();
+        facts
+    };
+    let is_at_rest = |facts: &Facts| facts.tidings("u", seconds(100), seconds(430)).is_at_rest;
+    assert!(!is_at_rest(&queued("WaitingForSlot", "Partial")));
+    assert!(!is_at_rest(&queued("WaitingForCanaries", "Operators")));
+    assert!(
+        is_at_rest(&queued("WaitingForSlot", "Complete")),
+        "nothing is under way"
+    );
+    assert!(
+        is_at_rest(&queued("MaxFailuresExceeded", "Partial")),
+        "it waits for a human"
+    );
+    assert!(is_at_rest(&queued("WaitingForApproval", "Partial")));
+
+    let mut facts = queued("WaitingForSlot", "Partial");
+    facts.upgrades.get_mut("other").unwrap().generations[0].is_shut = true;
+    assert!(is_at_rest(&facts), "it is paused");
+    let mut facts = queued("WaitingForSlot", "Partial");
+    let forbidden = Forbidden {
+        by: Arc::from("r0"),
+        since: seconds(50),
+        last: seconds(390),
+    };
+    let creations = &mut facts.forbidden.creations;
+    creations.insert(("other".to_owned(), "c2".to_owned()), forbidden);
+    assert!(
+        is_at_rest(&facts),
+        "the hub forbids the next work of the one that is under way"
+    );
+    let mut facts = queued("WaitingForSlot", "Partial");
+    let waiting = facts.upgrades.get_mut("u").unwrap();
+    waiting.records.get_mut("c0").unwrap().before[0].phase = "Failed".to_owned();
+    assert!(is_at_rest(&facts), "its own canary has failed");
+}
+
 /// An upgrade whose only canary is complete, whose c1 is forbidden to start, and whose status asks to approve a plan when so many
 /// clusters have started.
 fn asks_at(clusters: u64) -> Facts {

@@ -1,11 +1,13 @@
 //! What works report, and which of them hold slots.
 
+use std::time::Duration;
+
 use api::names::{ANNOTATION_SOAK_STARTED_AT, Step};
 use hub_sim::{Change, ChangeKind};
 
 use super::Work;
 use crate::actor::Role;
-use crate::oracle::facts::{Facts, Running};
+use crate::oracle::facts::{Facts, Running, Upgrade};
 use crate::oracle::fields::{text, version};
 use crate::oracle::memory::Reported;
 
@@ -99,3 +101,32 @@ impl Facts {
         }
     }
 }
+
+impl Facts {
+    /// Agents report the end of a pre-action. If it came after the end of its attempt's update, no other end is still to come.
+    pub(super) fn end_belated(&mut self, work: &Work) {
+        let upgrade = self.upgrades.get_mut(&work.uid);
+        if upgrade.is_some_and(|upgrade| upgrade.belated.remove(&work.key())) {
+            self.finish(work);
+        }
+    }
+}
+
+impl Upgrade {
+    /// Notes whether a pre-action that begins was sent before agents reported the end of its attempt's last step that holds a
+    /// slot. Its cluster is under way again, until the pre-action has ended.
+    pub(in crate::oracle) fn note_belated(&mut self, work: &Work, sent: Duration) {
+        let end = self.end(&work.cluster, Step::Platform, &work.revision);
+        let has_updated = end.is_some_and(|end| end.retry == work.retry);
+        let finished = self.finished.get(&work.cluster);
+        let is_sent_before = finished.is_some_and(|finished| sent < *finished);
+        if work.is_of(Step::PreAction) && has_updated && is_sent_before {
+            self.belated.insert(work.key());
+        } else {
+            self.belated.remove(&work.key());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -101,7 +101,7 @@ impl Facts {
         });
     }
 
-    /// A row says that a cluster is left out only when a spec in force names it so.
+    /// A row says that a cluster is left out only when a spec in force names it so, unless a rejected report keeps that row.
     pub(in crate::oracle) fn judge_left_out_row(&mut self, owner: &str, name: &str, row: &Row) {
         let sent = self.sent();
         let upgrade = self.upgrades.get(owner);
@@ -112,7 +112,8 @@ impl Facts {
                 spec.left_out.contains(name) && is_aborted == (row.phase == "Aborted")
             })
         });
-        self.check(Rule::LeftOut, is_named, || {
+        let is_kept = upgrade.is_some_and(|upgrade| upgrade.is_kept_left_out(name, row));
+        self.check(Rule::LeftOut, is_named || is_kept, || {
             format!("the row of {name} says {}, and no spec does", row.phase)
         });
     }
