@@ -58,19 +58,19 @@ async fn clusters(common: &Common, name: &str, command: &str) -> Result<Vec<Stri
     if command == "unskip" {
         return Ok(left_out::names(&upgrade));
     }
-    Ok(taken(command, &upgrade, &hub.rows(&upgrade).await?))
+    Ok(accepted(command, &upgrade, &hub.rows(&upgrade).await?))
 }
 
-/// The clusters that the command does not refuse.
-fn taken(command: &str, upgrade: &Upgrade, rows: &Rows) -> Vec<String> {
-    let takes = |row: &ReportRow| match command {
+/// The clusters that the command accepts.
+fn accepted(command: &str, upgrade: &Upgrade, rows: &Rows) -> Vec<String> {
+    let is_accepted = |row: &ReportRow| match command {
         "skip" => left_out::may_be_left_out(upgrade, row, List::Skip),
         "abort" => left_out::may_be_left_out(upgrade, row, List::Abort),
         "retry" => is_retryable(row) && !is_unreadable(row),
         _ => true,
     };
-    let taken = rows.rows.iter().filter(|row| takes(row));
-    taken.map(|row| row.cluster.clone()).collect()
+    let accepted = rows.rows.iter().filter(|row| is_accepted(row));
+    accepted.map(|row| row.cluster.clone()).collect()
 }
 
 async fn checkpoints(common: &Common, name: &str) -> Result<Vec<String>, Failure> {
@@ -161,7 +161,7 @@ mod tests {
         let upgrade = Upgrade::read(json!({"spec": {"upgradeStrategy": {
             "skip": [entry("c5")], "abort": [entry("c1"), entry("c9")],
         }}}));
-        let of = |command| taken(command, &upgrade, &rows).join(" ");
+        let of = |command| accepted(command, &upgrade, &rows).join(" ");
         assert_eq!(of("why"), "c1 c2 c3 c4 c5");
         assert_eq!(of("skip"), "c1 c2 c3");
         assert_eq!(of("abort"), "c2 c5");

@@ -339,12 +339,9 @@ fn an_end_on_record_does_not_become_a_failure_because_its_work_cannot_be_read() 
         asked(),
         left(spoiled()),
         |plan| {
-            let state = plan
-                .clusters
-                .iter_mut()
-                .find(|state| *state.name == *"a")
-                .unwrap();
-            let stage = &mut Arc::make_mut(&mut state.record).stages[Stage::Platform.index()];
+            let mut clusters = plan.clusters.iter_mut();
+            let spoiled = clusters.find(|state| *state.name == *"a").unwrap();
+            let stage = &mut Arc::make_mut(&mut spoiled.record).stages[Stage::Platform.index()];
             stage.as_mut().unwrap().outcome = Some(crate::model::Outcome::Failed);
         },
     );

@@ -340,8 +340,8 @@ impl Facts {
 
     /// Whether a cluster was registered anew and need not run what an upgrade asks for: its row was not removed, so it was taken for the
     /// same one; or agents have reported the end of its update so soon after that that they may have begun anew since, or its claim shows
-    /// that they have; or the storage of the hub has gone back.
-    pub(super) fn is_reborn(&self, owner: &str, name: &str) -> bool {
+    /// that they have, or they did at the time `begun`; or the storage of the hub has gone back.
+    pub(super) fn is_reborn(&self, owner: &str, name: &str, begun: Option<DateTime<Utc>>) -> bool {
         let known = self.upgrades.get(owner).zip(self.clusters.get(name));
         let Some((upgrade, cluster)) = known else {
             return false;
@@ -360,7 +360,9 @@ impl Facts {
         let is_early = last.is_some_and(|last| {
             let mut claims = cluster.versions.windows(2);
             let is_back = claims.any(|claims| last < claims[1].0 && claims[1].1 < claims[0].1);
-            is_back || last < deleted.max(cluster.registered) + AGENT_DEAF
+            // A watch that goes silent again as soon as it is back lets agents hear of it even later.
+            let has_begun_anew = begun.is_some_and(|begun| wall(last) < begun);
+            is_back || has_begun_anew || last < deleted.max(cluster.registered) + AGENT_DEAF
         });
         let has_gone_back = self.rewinds.iter().any(|(at, _)| *at >= deleted);
         is_taken_for_same || is_early || has_gone_back

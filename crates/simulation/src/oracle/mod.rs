@@ -33,6 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use hub_sim::{Change, Kind};
 
 pub use self::answers::{Past, Witness};
@@ -193,12 +194,14 @@ impl Oracle {
 
     /// Whether nothing says that a cluster runs what a complete upgrade asks for: somebody has edited its record, it was registered
     /// anew and nobody has heard of that, or its agents not yet when they reported the end of its update, the upgrade was complete before it was restored, or the cluster has claimed to run something older, and another upgrade
-    /// has believed it. Or something took the cluster back: a creation that a former leader had sent before the update ended.
+    /// has believed it. Or something took the cluster back: a creation that a former leader had sent before the update ended. The
+    /// agents play the cluster since the time `begun`.
     #[must_use]
-    pub fn is_excused(&self, uid: &str, cluster: &str) -> bool {
+    pub fn is_excused(&self, uid: &str, cluster: &str, begun: Option<DateTime<Utc>>) -> bool {
         self.with(|facts| {
             let upgrade = facts.upgrades.get(uid);
-            let was_deleted = facts.is_reborn(uid, cluster) || facts.is_blocked_by_former_row(uid, cluster);
+            let was_deleted =
+                facts.is_reborn(uid, cluster, begun) || facts.is_blocked_by_former_row(uid, cluster);
             let is_edited = |upgrade: &facts::Upgrade| {
                 let record = upgrade.records.get(cluster);
                 upgrade.is_held || record.is_some_and(|record| record.is_edited)

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::conditions::{SELECTED, selected_message};
 use api::report::Phase;
+use api::time::parse_rfc3339;
+use chrono::{DateTime, Utc};
 use hub_sim::Object;
 use serde_json::Value;
 
@@ -193,6 +195,12 @@ impl Run {
         }
     }
 
+    /// Since when agents play a cluster: they begin anew when they hear that its ManagedCluster was deleted.
+    fn begun(&self, cluster: &str) -> Option<DateTime<Utc>> {
+        let version = self.agents.cluster_version(cluster)?;
+        parse_rfc3339(version.pointer("/metadata/creationTimestamp")?.as_str()?)
+    }
+
     /// All clusters that an upgrade selects run its present target or something newer, whatever its status and its rows say: also
     /// one whose return, and one whose edited target, the controller has missed. When faults have ended, an upgrade selects again
     /// whom it selected at first.
@@ -205,8 +213,10 @@ impl Run {
         let state = value.pointer("/status/state").and_then(Value::as_str);
         let state = state.unwrap_or_default();
         let clusters = wanted(&self.options, name).into_iter();
-        let is_excused =
-            |cluster: &String| self.oracle.is_excused(&object.uid, cluster) || self.people.has_lied(cluster);
+        let is_excused = |cluster: &String| {
+            let begun = self.begun(cluster);
+            self.oracle.is_excused(&object.uid, cluster, begun) || self.people.has_lied(cluster)
+        };
         for cluster in clusters.filter(|cluster| !is_excused(cluster)) {
             let version = self.people.version(&cluster).unwrap_or_default();
             self.oracle

@@ -359,7 +359,7 @@ fn a_cluster_that_was_registered_anew_is_blocked_by_what_a_row_from_before_prove
             let record = other.records.remove("c1").unwrap();
             other
                 .removed
-                .insert("c1".to_owned(), (record, Duration::from_secs(360)));
+                .insert("c1".to_owned(), (record, Duration::from_mins(6)));
         });
     };
     assert!(!is_excused(&removed), "nothing proves the newer version");
@@ -383,4 +383,31 @@ fn a_cluster_that_was_registered_anew_is_blocked_by_what_a_row_from_before_prove
         record.before[0].reason = "Conflict".to_owned();
     };
     assert!(!is_excused(&waits), "it waits for something else");
+}
+
+/// It was deleted at 141 s, its row was removed, it was registered anew at 196 s, and agents reported the end of its update at 568 s.
+#[test]
+fn a_cluster_that_agents_begin_anew_after_they_have_reported_its_end_need_not_run_the_target() {
+    let mut facts = Facts::default();
+    let cluster = facts.cluster("c1");
+    cluster.deleted = Some(Duration::from_secs(141));
+    cluster.registered = Duration::from_secs(196);
+    cluster.versions = vec![(Duration::from_secs(569), (4, 14, 12))];
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    let removed = (Record::default(), Duration::from_secs(142));
+    upgrade.removed.insert("c1".to_owned(), removed);
+    let reported = End {
+        target: "4.14.12".to_owned(),
+        last: Duration::from_secs(568),
+        ..End::default()
+    };
+    let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());
+    upgrade.ends.insert(step, reported);
+    let is_reborn = |begun: u64| facts.is_reborn("u", "c1", Some(wall(Duration::from_secs(begun))));
+    assert!(is_reborn(710), "two silent watches, one after the other");
+    assert!(!is_reborn(415), "the update has ended since");
+    assert!(
+        !facts.is_reborn("u", "c1", None),
+        "nothing tells of a later begin"
+    );
 }
