@@ -33,6 +33,8 @@ pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/up
 /// Annotation on a platform work: the release image that its cluster reported for the version and that the work requests, because
 /// the cluster would not find the version alone. A later change of the work requests the same image.
 pub const ANNOTATION_RELEASE_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-release-image";
+/// Annotation on the controller's Lease: the version of the leader that wrote it last.
+pub const ANNOTATION_LEADER_VERSION: &str = "cluster.open-cluster-management.io/mcu-version";
 /// Annotation on a platform work: the names of the risks that the work asks its cluster to accept, separated by spaces. A later change
 /// of the work names the same.
 pub const ANNOTATION_ACCEPTED_RISKS: &str = "cluster.open-cluster-management.io/upgrade-accepted-risks";

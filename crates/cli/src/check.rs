@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use self::before::judge as before;
 use self::facts::Unread;
-pub use self::installed::{judge as installed, version_of};
+pub use self::installed::{judge as installed, version_of, version_of_leader};
 
 /// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -16,6 +16,14 @@ pub fn patch(upgrade: &Upgrade, spec: &Value) -> Value {
     json!({"metadata": {"uid": upgrade.uid, "resourceVersion": version}, "spec": spec})
 }
 
+/// The upgrade with a patch, as a dry run shows it.
+#[must_use]
+pub fn preview(upgrade: &Upgrade, patch: &Value) -> Upgrade {
+    let mut object = upgrade.object.clone();
+    json_patch::merge(&mut object, patch);
+    Upgrade::read(object)
+}
+
 /// Carries out a change of the spec on the hub.
 ///
 /// # Errors

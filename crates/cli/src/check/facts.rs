@@ -71,7 +71,8 @@ pub const DEPLOYMENT: Kind = Kind {
     kind: "Deployment",
     plural: "deployments",
 };
-const LEASE: Kind = Kind {
+/// A Lease.
+pub const LEASE: Kind = Kind {
     group: "coordination.k8s.io",
     version: "v1",
     kind: "Lease",

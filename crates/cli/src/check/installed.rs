@@ -1,6 +1,7 @@
 //! Whether the controller is installed and works.
 
 use api::admission::{POLICIES, describe, evaluate_all};
+use api::names::ANNOTATION_LEADER_VERSION;
 use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
@@ -111,7 +112,8 @@ fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
         ),
         _ => checks.ok(message),
     }
-    match version_of(deployment) {
+    let lease = facts.lease.as_ref().ok().and_then(Option::as_ref);
+    match lease.and_then(version_of_leader).map_or_else(|| version_of(deployment), Ok) {
         Err(why) => checks.add(
             Level::Warning,
             format!("The version of the controller is not known: {why}"),
@@ -127,6 +129,15 @@ fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
         },
     }
     spoke_flags(checks, &flags_of(deployment));
+}
+
+/// The version that the leader has written on its Lease, if there is a leader.
+#[must_use]
+pub fn version_of_leader(lease: &Value) -> Option<String> {
+    let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+    let version = lease["metadata"]["annotations"][ANNOTATION_LEADER_VERSION].as_str()?;
+    let is_version = version.len() <= MAX_VERSION && super::minor_of(version).is_some();
+    (!holder.is_empty() && is_version).then(|| one_line(version))
 }
 
 /// The version that the tag of a Deployment's image names.
@@ -151,6 +162,9 @@ pub fn version_of(deployment: &Value) -> Result<String, String> {
         (None, None) => Err(format!("image {}", one_line(image))),
     }
 }
+
+/// No version of a release is longer, in bytes.
+const MAX_VERSION: usize = 64;
 
 fn container(deployment: &Value) -> &Value {
     let containers = deployment.pointer("/spec/template/spec/containers");

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use api::names::ANNOTATION_LEADER_VERSION;
 use serde_json::{Value, json};
 
 use super::facts::{Before, CREATED, Installed, OCM};
@@ -422,6 +423,26 @@ fn a_controller_whose_version_is_not_known_is_a_warning() {
         let expected = "The version of the controller is not known: image mcu-controller@sha256:00";
         assert!(findings(&checks)[1].starts_with(expected), "{checks:?}");
     }
+}
+
+#[test]
+fn the_version_of_an_image_by_digest_is_the_one_that_the_leader_has_written_on_its_lease() {
+    let mut facts = good_installation();
+    let mut deployment = deployment(&["--spoke-rbac=aggregate", "--approver-image=a@sha256:00"], 2);
+    deployment["spec"]["template"]["spec"]["containers"][0]["image"] = json!("mcu-controller@sha256:00");
+    facts.deployment = Ok(Some(deployment));
+    let mut written = |version: &str, holder: &str| {
+        let lease = facts.lease.as_mut().unwrap().as_mut().unwrap();
+        lease["metadata"]["annotations"] = json!({ANNOTATION_LEADER_VERSION: version});
+        lease["spec"]["holderIdentity"] = json!(holder);
+        findings(&judged(&facts)).join("\n")
+    };
+    let unknown = "The version of the controller is not known";
+    assert!(!written(env!("CARGO_PKG_VERSION"), "a").contains(unknown));
+    assert!(written("9.0.0", "a").contains("Versions differ"));
+    assert!(written("9.0.0", "").contains(unknown), "nobody leads");
+    assert!(written("latest", "a").contains(unknown));
+    assert!(written(&format!("9.0.{}", "0".repeat(64)), "a").contains(unknown));
 }
 
 #[test]

@@ -105,13 +105,15 @@ async fn write(
     screen: Screen,
 ) -> Result<Exit, Failure> {
     let name = format!("{TYPE_AND_GROUP}/{}", upgrade.name);
-    if dry_run {
-        screen.print(&format!("{name} edited (dry run)\n{text}"));
-        return Ok(Exit::Done);
-    }
-    let after = edit::carry_out(hub, upgrade, &json!({"upgradeStrategy": strategy})).await?;
+    let spec = json!({"upgradeStrategy": strategy});
+    let (after, done) = if dry_run {
+        let after = edit::preview(upgrade, &edit::patch(upgrade, &spec));
+        (after, "edited (dry run)")
+    } else {
+        (edit::carry_out(hub, upgrade, &spec).await?, "edited")
+    };
     let shown = objects::upgrade(common.output, &after);
-    screen.print(&shown.unwrap_or_else(|| format!("{name} edited\n{text}")));
+    screen.print(&shown.unwrap_or_else(|| format!("{name} {done}\n{text}")));
     Ok(Exit::Done)
 }
 

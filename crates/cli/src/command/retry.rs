@@ -52,22 +52,26 @@ pub(super) async fn run(common: &Common, args: &RetryArgs, screen: Screen) -> Re
             args.name
         )));
     }
-    if args.dry_run {
-        screen.print(&told(&upgrade, &clusters, "retried (dry run)"));
-        return Ok(Exit::Done);
-    }
     let now = Utc::now();
     let after = if args.clusters.is_empty() && args.reasons.is_empty() {
-        let token = retry_token(&upgrade.retry, &to_rfc3339(now));
-        hub.patch(&args.name, &retry_patch(&token)).await?
+        let patch = retry_patch(&retry_token(&upgrade.retry, &to_rfc3339(now)));
+        if args.dry_run {
+            edit::preview(&upgrade, &patch)
+        } else {
+            hub.patch(&args.name, &patch).await?
+        }
     } else {
-        let list = with_request(&upgrade, args, now)?;
-        edit::carry_out(&hub, &upgrade, &json!({"upgradeStrategy": {"retry": list}})).await?
+        let spec = json!({"upgradeStrategy": {"retry": with_request(&upgrade, args, now)?}});
+        if args.dry_run {
+            edit::preview(&upgrade, &edit::patch(&upgrade, &spec))
+        } else {
+            edit::carry_out(&hub, &upgrade, &spec).await?
+        }
     };
-    let done = if clusters.is_empty() {
-        "asked for a retry, and nothing is retried"
-    } else {
-        "retried"
+    let done = match (args.dry_run, clusters.is_empty()) {
+        (true, _) => "retried (dry run)",
+        (false, true) => "asked for a retry, and nothing is retried",
+        (false, false) => "retried",
     };
     let text = objects::upgrade(common.output, &after).unwrap_or_else(|| told(&upgrade, &clusters, done));
     screen.print(&text);

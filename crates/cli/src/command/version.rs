@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::args::{Common, VersionArgs};
-use crate::check::facts::{CONTROLLER, DEPLOYMENT};
-use crate::check::{skew, version_of};
+use crate::check::facts::{CONTROLLER, DEPLOYMENT, LEASE};
+use crate::check::{skew, version_of, version_of_leader};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
@@ -37,14 +37,17 @@ pub(super) async fn run(common: &Common, args: &VersionArgs, screen: Screen) -> 
     // Many users may not read the controller's namespace.
     let deployment = hub.object(DEPLOYMENT, namespace, CONTROLLER).await;
     let is_installed = matches!(deployment, Ok(Some(_)));
-    let controller = match deployment {
-        Ok(Some(deployment)) => version_of(&deployment),
+    let lease = hub.object(LEASE, namespace, CONTROLLER).await.ok().flatten();
+    let leader = lease.as_ref().and_then(version_of_leader);
+    let controller = match (leader, deployment) {
+        (Some(version), _) => Ok(version),
+        (None, Ok(Some(deployment))) => version_of(&deployment),
         _ if is_simulated(&kubernetes) => Err("a simulated hub runs no Deployments".to_owned()),
-        Ok(None) => Err(format!(
+        (None, Ok(None)) => Err(format!(
             "namespace {} has no Deployment {CONTROLLER}",
             args.controller_namespace
         )),
-        Err(failure) => Err(failure.sentence()),
+        (None, Err(failure)) => Err(failure.sentence()),
     };
     let (controller, why) = match controller {
         Ok(version) => (Some(version), String::new()),

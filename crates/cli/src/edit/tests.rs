@@ -41,6 +41,18 @@ async fn written(now: &Upgrade) -> (Vec<Value>, Result<Upgrade, Failure>) {
     (versions.into_inner(), ended)
 }
 
+#[test]
+fn a_preview_has_the_change_and_keeps_the_rest() {
+    let upgrade = version(
+        7,
+        &json!({"paused": false, "clusterVersion": {"version": "4.20.4"}}),
+    );
+    let shown = preview(&upgrade, &change(&upgrade));
+    let spec = json!({"paused": true, "clusterVersion": {"version": "4.20.4"}});
+    assert_eq!(shown.object.get("spec"), Some(&spec));
+    assert_eq!(upgrade.object["spec"]["paused"], false);
+}
+
 #[tokio::test]
 async fn a_status_that_moves_meanwhile_does_not_refuse_the_edit_and_another_spec_does() {
     let spec = json!({"clusterVersion": {"version": "4.20.4"}});

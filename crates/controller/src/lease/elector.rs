@@ -5,8 +5,10 @@
 //! and what a response means. A follower watches the Lease, so it takes over a released lease at once and
 //! sees renewals when they happen. If it cannot watch, it reads the Lease every retry period.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::names::ANNOTATION_LEADER_VERSION;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -329,6 +331,10 @@ fn lease(config: &Config, record: &LeaseRecord, version: Option<String>) -> Leas
             name: Some(config.name.clone()),
             namespace: Some(config.namespace.clone()),
             resource_version: version,
+            annotations: Some(BTreeMap::from([(
+                ANNOTATION_LEADER_VERSION.to_owned(),
+                env!("CARGO_PKG_VERSION").to_owned(),
+            )])),
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec {

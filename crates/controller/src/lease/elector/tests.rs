@@ -203,6 +203,9 @@ async fn an_idle_leader_looks_once_creates_once_and_then_only_renews() {
     assert!(replica.handle.is_leader() && !term.ended().is_cancelled());
     assert_eq!(hub.count("get", 404), 1, "the first look");
     assert_eq!(hub.count("create", 201), 1);
+    let lease = hub.state().lease.clone().unwrap();
+    let version = &lease["metadata"]["annotations"][ANNOTATION_LEADER_VERSION];
+    assert_eq!(version, env!("CARGO_PKG_VERSION"));
     assert_eq!(
         hub.state().log.len(),
         2 + 120,
