@@ -169,7 +169,7 @@ pub(super) async fn prepare(
     if let Some(manifest) = &subject.manifest
         && let Some(stored) = read.pages.upgrade(&subject.namespace, &subject.name)
     {
-        screen.note(&note_kept(&kept_fields(manifest, &stored)));
+        screen.note(&not_in_file(manifest, &stored));
     }
     let mut lists = read.pages.lists()?;
     let uid = subject.put(&mut lists, &read)?;
@@ -488,59 +488,44 @@ fn created(manifest: &Value, namespace: &str, now: DateTime<Utc>) -> Value {
 
 /// Fields of the spec that commands of the plugin set.
 const SET_BY_COMMANDS: [&str; 6] = [
-    "/spec/paused",
-    "/spec/upgradeStrategy/skip",
-    "/spec/upgradeStrategy/abort",
-    "/spec/upgradeStrategy/retry",
-    "/spec/clusterVersion/acceptRisks",
-    "/spec/clusterVersion/adminAcks",
+    "paused",
+    "upgradeStrategy.skip",
+    "upgradeStrategy.abort",
+    "upgradeStrategy.retry",
+    "clusterVersion.acceptRisks",
+    "clusterVersion.adminAcks",
 ];
-/// Where `kubectl apply` keeps the file that was applied last.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Such fields that the hub has and the file does not. `kubectl apply` keeps them, unless the file that was applied last had them.
-fn kept_fields(manifest: &Value, stored: &Value) -> Vec<&'static str> {
-    let last = stored["metadata"]["annotations"][LAST_APPLIED].as_str();
-    let last: Value = last
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default();
-    let is_kept = |field: &&str| {
-        let has = |object: &Value| object.pointer(field).is_some_and(|value| !value.is_null());
-        let is_set = match stored.pointer(field) {
-            Some(Value::Bool(is_true)) => *is_true,
-            Some(Value::Array(entries)) => !entries.is_empty(),
-            _ => false,
-        };
-        is_set && !has(manifest) && !has(&last)
+/// What is said of such fields that the hub has and the file does not: `kubectl apply` keeps those that no applied file had, and
+/// [`applied`] does not. Empty if there are none.
+fn not_in_file(manifest: &Value, stored: &Value) -> String {
+    let value = |object: &Value, field: &str| {
+        let pointer = format!("/spec/{}", field.replace('.', "/"));
+        object.pointer(&pointer).cloned().unwrap_or(Value::Null)
     };
-    SET_BY_COMMANDS.into_iter().filter(is_kept).collect()
-}
-
-/// What is said of these fields. Empty if there are none.
-fn note_kept(fields: &[&str]) -> String {
+    let is_set = |value: &Value| match value {
+        Value::Bool(is_true) => *is_true,
+        Value::Array(entries) => !entries.is_empty(),
+        _ => false,
+    };
+    let fields = SET_BY_COMMANDS.into_iter();
+    let fields = fields.filter(|field| value(manifest, field).is_null() && is_set(&value(stored, field)));
+    let fields: Vec<String> = fields.map(|field| format!("spec.{field}")).collect();
     if fields.is_empty() {
         return String::new();
     }
-    let fields: Vec<String> = fields.iter().map(|field| field[1..].replace('/', ".")).collect();
     format!(
-        "Note: the file does not set {}, and the upgrade on the hub does. kubectl apply keeps what a command such as kubectl mcu skip or pause has set, so it counts here as well.\n",
+        "Warning: on the hub the upgrade has {}, which the file does not set. kubectl apply keeps what a command such as kubectl mcu skip or pause has set; here it counts as removed. Add it to the file if it is to count.\n",
         fields.join(", ")
     )
 }
 
-/// The object that the hub would hold if the manifest were applied to it. Of the fields that the file does not set, it has those that
-/// commands have set.
+/// The object that the hub would hold if the manifest were applied to it and the file had set every field before.
 fn applied(manifest: &Value, mut stored: Value) -> Value {
     let generation = stored["metadata"]["generation"].as_i64().unwrap_or(1);
-    let mut object = json!({"spec": manifest["spec"]});
-    for field in kept_fields(manifest, &stored) {
-        let keys = field.split('/').skip(1);
-        let place = keys.fold(&mut object, |place, key| &mut place[key]);
-        *place = stored.pointer(field).cloned().unwrap_or_default();
-    }
-    let edited = stored["spec"] != object["spec"];
+    let edited = stored["spec"] != manifest["spec"];
     stored["metadata"]["generation"] = json!(generation + i64::from(edited));
-    stored["spec"] = object["spec"].take();
+    stored["spec"] = manifest["spec"].clone();
     for (key, value) in manifest["metadata"]["annotations"]
         .as_object()
         .into_iter()
