@@ -61,6 +61,21 @@ pub fn manifest(args: &CreateArgs, namespace: &str) -> Result<Value, String> {
     }))
 }
 
+/// A warning for each of these sets that none of the bindings of the namespace is for. Empty if all are bound.
+#[must_use]
+pub fn unbound(sets: &[String], bindings: &[Value], namespace: &str) -> String {
+    let is_bound = |set: &&String| {
+        let mut bound = bindings.iter().map(|binding| &binding["spec"]["clusterSet"]);
+        bound.any(|bound| bound == set.as_str())
+    };
+    let warning = |set: &String| {
+        format!(
+            "Warning: namespace {namespace} has no ManagedClusterSetBinding for {set}, and no cluster of the set is selected before it has one\n"
+        )
+    };
+    sets.iter().filter(|set| !is_bound(set)).map(warning).collect()
+}
+
 fn strategy(args: &CreateArgs) -> Result<Map<String, Value>, String> {
     let mut strategy = object([
         ("actionTimeout", args.action_timeout.as_ref()),

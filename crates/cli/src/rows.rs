@@ -33,12 +33,12 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Merges reports. A report is ignored if its owner is an earlier upgrade of the same name, which was deleted but not yet
-    /// garbage-collected. If a cluster has two rows, the newer one counts.
+    /// Merges reports. A report is ignored unless the upgrade with this UID owns it: anybody may give an object a label, and an earlier
+    /// upgrade of the same name may be deleted but not yet garbage-collected. If a cluster has two rows, the newer one counts.
     #[must_use]
     pub fn merge(shards: &[Value], uid: &str) -> Rows {
         let mut found = Rows::default();
-        for shard in shards.iter().filter(|shard| !is_of_another(shard, uid)) {
+        for shard in shards.iter().filter(|shard| is_owned(shard, "uid", uid)) {
             for row in shard.get("rows").and_then(Value::as_array).into_iter().flatten() {
                 match read(row) {
                     Ok(row) => found.rows.push(row),
@@ -205,16 +205,12 @@ fn blocked(unreadable: Option<Unreadable>) -> Option<ReportRow> {
     })
 }
 
-fn is_of_another(shard: &Value, uid: &str) -> bool {
-    let owners = shard
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
-    let mut upgrades = owners
-        .into_iter()
-        .flatten()
-        .filter(|owner| owner["kind"] == "ManagedClustersUpgrade")
-        .peekable();
-    upgrades.peek().is_some() && !upgrades.any(|owner| owner["uid"] == uid)
+/// True if the owner of a report is the upgrade that has this value in a field of the reference: its `uid`, or its `name`.
+#[must_use]
+pub fn is_owned(report: &Value, field: &str, value: &str) -> bool {
+    let owners = report["metadata"]["ownerReferences"].as_array();
+    let mut owners = owners.into_iter().flatten();
+    owners.any(|owner| owner["kind"] == "ManagedClustersUpgrade" && owner[field] == value)
 }
 
 #[cfg(test)]

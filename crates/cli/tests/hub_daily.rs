@@ -34,7 +34,7 @@ fn cluster(name: &str, region: &str) -> Value {
     })
 }
 
-fn report() -> Value {
+fn report(uid: &str) -> Value {
     let row = |cluster: &str, phase: &str, reason: &str, since: &str| {
         json!({
             "cluster": cluster, "phase": phase, "reason": reason, "message": format!("about {cluster}"),
@@ -46,6 +46,8 @@ fn report() -> Value {
         "metadata": {
             "name": "spring-report-1", "namespace": "upgrades",
             "labels": {"cluster.open-cluster-management.io/managedclustersupgrade": "spring"},
+            "ownerReferences": [{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+                "name": "spring", "uid": uid, "controller": true}],
         },
         "rows": [
             row("edge-1", "Failed", "ClusterUpgradeTimeout", "2026-03-01T12:00:00Z"),
@@ -112,7 +114,8 @@ async fn an_upgrade_is_created_and_its_clusters_are_found_by_cause_label_and_fie
         "{tried:?}"
     );
 
-    apply_objects(hub.client(), &[report()]).await.unwrap();
+    let uid = shown(&hub, &["status", "spring", "-o", "jsonpath={.metadata.uid}"]);
+    apply_objects(hub.client(), &[report(uid.trim())]).await.unwrap();
     let clusters = |args: &[&str]| shown(&hub, &[&["clusters", "spring"], args].concat());
     assert_eq!(clusters(&["-l", "region=eu", "-o", "name"]), "edge-1\nedge-3\n");
     assert_eq!(
@@ -167,7 +170,7 @@ async fn a_user_who_may_read_reports_alone_sees_the_upgrades_of_a_cluster() {
         "roleRef": {"apiGroup": group, "kind": "Role", "name": "reports"},
         "subjects": [{"apiGroup": group, "kind": "User", "name": "reader"}],
     });
-    let objects = [role, binding, report()];
+    let objects = [role, binding, report("u1")];
     apply_objects(hub.client(), &objects).await.unwrap();
     let asked = || run(&hub, &["cluster", "edge-2", "--as", "reader"]);
     let mut read = asked();

@@ -291,6 +291,10 @@ async fn a_value_that_is_unknown_or_makes_no_sense_is_refused_by_name() -> Resul
         ("replicaCount=0", "/replicaCount"),
         ("approverImage=two words", "/approverImage"),
         ("approverImage=cli@sha256:12", "/approverImage"),
+        (
+            "approverImage=https://registry.example.com/cli:1",
+            "/approverImage",
+        ),
         // Without a ServiceMonitor nothing is scraped.
         ("serviceMonitor.openshiftPlatform=true", "/serviceMonitor/enabled"),
         ("extraArgs[0]=log-format", "/extraArgs/0"),

@@ -90,7 +90,8 @@ const CLUSTER_MANAGER: Kind = Kind {
     kind: "ClusterManager",
     plural: "clustermanagers",
 };
-const BINDING: Kind = Kind {
+/// The permission of a namespace to use a `ManagedClusterSet`.
+pub const BINDING: Kind = Kind {
     group: "cluster.open-cluster-management.io",
     version: "v1beta2",
     kind: "ManagedClusterSetBinding",

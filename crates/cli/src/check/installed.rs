@@ -136,8 +136,9 @@ fn controller(checks: &mut Checks, facts: &Installed, namespace: &str) {
 pub fn version_of_leader(lease: &Value) -> Option<String> {
     let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
     let version = lease["metadata"]["annotations"][ANNOTATION_LEADER_VERSION].as_str()?;
-    let is_version = version.len() <= MAX_VERSION && super::minor_of(version).is_some();
-    (!holder.is_empty() && is_version).then(|| one_line(version))
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    let is_version = version.len() <= MAX_VERSION && version.chars().all(is_plain);
+    (!holder.is_empty() && is_version && super::minor_of(version).is_some()).then(|| version.to_owned())
 }
 
 /// The version that the tag of a Deployment's image names.

@@ -442,6 +442,7 @@ fn the_version_of_an_image_by_digest_is_the_one_that_the_leader_has_written_on_i
     assert!(written("9.0.0", "a").contains("Versions differ"));
     assert!(written("9.0.0", "").contains(unknown), "nobody leads");
     assert!(written("latest", "a").contains(unknown));
+    assert!(written("9.0.0 is installed", "a").contains(unknown));
     assert!(written(&format!("9.0.{}", "0".repeat(64)), "a").contains(unknown));
 }
 

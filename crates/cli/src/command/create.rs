@@ -1,7 +1,10 @@
 //! `create`: creates an upgrade, or prints its manifest.
 
+use std::time::Duration;
+
 use crate::args::{Common, CreateArgs, DryRun, Output, UnknownFields};
-use crate::create::manifest;
+use crate::check::facts::BINDING;
+use crate::create::{manifest, unbound};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
@@ -9,6 +12,9 @@ use crate::lint::{Linter, Report, output};
 use crate::render::objects::{self, machine, to_yaml};
 use crate::screen::Screen;
 use crate::upgrade::TYPE_AND_GROUP;
+
+/// Time limit for the bindings. A manifest is printed without a hub, too, and should not wait for it.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(common: &Common, args: &CreateArgs, screen: Screen) -> Result<Exit, Failure> {
     let hub = Hub::connect(common).await;
@@ -27,6 +33,9 @@ pub(super) async fn run(common: &Common, args: &CreateArgs, screen: Screen) -> R
     }
     if !report.is_good() {
         return Ok(Exit::Error);
+    }
+    if let Ok(hub) = &hub {
+        screen.note(&binding_warning(hub, &args.sets).await);
     }
     if args.dry_run == DryRun::Client {
         let name = || format!("{TYPE_AND_GROUP}/{}\n", args.name);
@@ -48,4 +57,16 @@ pub(super) async fn run(common: &Common, args: &CreateArgs, screen: Screen) -> R
     });
     screen.print(&text);
     Ok(Exit::Done)
+}
+
+/// The warning that sets are not bound. Empty if the hub does not answer in time, or if the user may not read bindings.
+async fn binding_warning(hub: &Hub, sets: &[String]) -> String {
+    if sets.is_empty() {
+        return String::new();
+    }
+    let bindings = hub.objects(BINDING, Some(hub.namespace()));
+    match tokio::time::timeout(TIMEOUT, bindings).await {
+        Ok(Ok(bindings)) => unbound(sets, &bindings, hub.namespace()),
+        Ok(Err(_)) | Err(_) => String::new(),
+    }
 }

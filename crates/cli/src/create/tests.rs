@@ -158,3 +158,14 @@ fn an_upgrade_needs_clusters_and_a_target() {
         assert!(Cli::try_parse_from(words).is_err(), "{line}");
     }
 }
+
+#[test]
+fn a_set_that_the_namespace_does_not_bind_is_warned_about() {
+    let sets = ["prod".to_owned(), "lab".to_owned()];
+    let bindings = [json!({"metadata": {"name": "prod"}, "spec": {"clusterSet": "prod"}})];
+    assert_eq!(
+        unbound(&sets, &bindings, "upgrades"),
+        "Warning: namespace upgrades has no ManagedClusterSetBinding for lab, and no cluster of the set is selected before it has one\n"
+    );
+    assert_eq!(unbound(&sets[..1], &bindings, "upgrades"), "");
+}

@@ -185,7 +185,7 @@ pub fn fleet(hub: &Hub, upgrade: &Upgrade) -> Watched<Fleet> {
         move |fleet: &mut Fleet, event| match event {
             watcher::Event::Init => fleet.begin_list(),
             watcher::Event::InitApply(report) | watcher::Event::Apply(report)
-                if report.is_of_another(&uid) => {}
+                if !report.is_owned_by(&uid) => {}
             watcher::Event::InitApply(report) | watcher::Event::Apply(report) => {
                 let name = report.name().to_owned();
                 fleet.apply(&name, report.rows);

@@ -19,15 +19,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// True if the report belongs to another upgrade than that with this UID: to an earlier one of the same name, which was
-    /// deleted but not yet garbage-collected.
+    /// True if the owner of the report is the upgrade with this UID. Others may have its label: an earlier upgrade of the same name,
+    /// which was deleted but not yet garbage-collected, or what somebody else wrote.
     #[must_use]
-    pub fn is_of_another(&self, uid: &str) -> bool {
-        let owners = self.metadata.owner_references.iter().flatten();
-        let mut upgrades = owners
-            .filter(|owner| owner.kind == "ManagedClustersUpgrade")
-            .peekable();
-        upgrades.peek().is_some() && !upgrades.any(|owner| owner.uid == uid)
+    pub fn is_owned_by(&self, uid: &str) -> bool {
+        let mut owners = self.metadata.owner_references.iter().flatten();
+        owners.any(|owner| owner.kind == "ManagedClustersUpgrade" && owner.uid == uid)
     }
 
     /// Its name.
@@ -73,12 +70,12 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_an_earlier_upgrade_of_the_name_is_told_apart() {
+    fn a_report_of_an_earlier_upgrade_of_the_name_or_of_nobody_is_told_apart() {
         let owned = report(
             r#"{"metadata":{"ownerReferences":[
                 {"apiVersion":"v1","kind":"ManagedClustersUpgrade","name":"spring","uid":"u1"}]}}"#,
         );
-        assert!(owned.is_of_another("u2") && !owned.is_of_another("u1"));
-        assert!(!report(r#"{"metadata":{}}"#).is_of_another("u1"));
+        assert!(owned.is_owned_by("u1") && !owned.is_owned_by("u2"));
+        assert!(!report(r#"{"metadata":{}}"#).is_owned_by("u1"));
     }
 }

@@ -167,7 +167,8 @@ pub(crate) fn unseen() -> Upgrade {
 /// Rows of an upgrade, one per kind of phase.
 pub(crate) fn rows() -> Rows {
     let step = |name: &str, started: &str, finished: Value, outcome: Value| json!({"name": name, "startedAt": started, "appliedAt": started, "finishedAt": finished, "outcome": outcome});
-    let shard = json!({"metadata": {}, "rows": [
+    let owner = json!({"kind": "ManagedClustersUpgrade", "uid": "u1"});
+    let shard = json!({"metadata": {"ownerReferences": [owner]}, "rows": [
         {
             "cluster": "edge-17", "phase": "Failed", "reason": "ClusterUpgradeTimeout", "canary": true,
             "message": "The step was not done within 3h:\nFailing: ClusterOperatorDegraded: etcd",

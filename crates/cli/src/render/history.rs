@@ -1,7 +1,7 @@
 //! What happened: the upgrades by start, or the steps of the clusters of one upgrade in order.
 
 use api::conditions;
-use api::report::{Outcome, ReportRow};
+use api::report::{Outcome, Phase, ReportRow};
 use api::time::{to_chrono, to_rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn time(time: Option<DateTime<Utc>>) -> String {
     )
 }
 
-/// A start or an end of a step.
+/// A start or an end of a step, or the end of a cluster that is left out.
 struct Moment<'a> {
     at: DateTime<Utc>,
     row: &'a ReportRow,
@@ -131,6 +131,8 @@ enum Event {
     Started,
     /// It ended, with an outcome if one was recorded.
     Ended(Option<Outcome>),
+    /// The cluster is skipped or aborted.
+    LeftOut(Phase),
 }
 
 impl Event {
@@ -139,8 +141,22 @@ impl Event {
             Event::Started => "Started".to_owned(),
             Event::Ended(None) => "Ended".to_owned(),
             Event::Ended(Some(outcome)) => format!("{outcome:?}"),
+            Event::LeftOut(phase) => phase.to_string(),
         }
     }
+}
+
+/// When a cluster that had begun was left out, which ends its open step, if it has one.
+fn left_out(row: &ReportRow) -> Option<Moment<'_>> {
+    let open = row.steps.iter().find(|step| step.finished_at.is_none());
+    let first = open.or_else(|| row.steps.first())?;
+    row.phase.is_left_out().then(|| Moment {
+        at: row.since,
+        row,
+        step: open.map_or_else(String::new, |step| format!("{:?}", step.name)),
+        event: Event::LeftOut(row.phase),
+        started: first.started_at,
+    })
 }
 
 /// Renders the starts and ends of the steps of all clusters, in order.
@@ -159,6 +175,7 @@ pub fn steps(rows: &[ReportRow], output: Option<Output>, paint: Paint) -> String
             moments.push(moment(step.started_at, Event::Started));
             moments.extend(step.finished_at.map(|at| moment(at, Event::Ended(step.outcome))));
         }
+        moments.extend(left_out(row));
     }
     moments.sort_by_key(|moment| moment.at);
     if output == Some(Output::Name) {
@@ -188,16 +205,16 @@ fn moment_table(moments: &[Moment<'_>], paint: Paint) -> String {
         let tone = match moment.event {
             Event::Ended(Some(Outcome::Succeeded)) => Tone::Good,
             Event::Ended(Some(Outcome::Failed)) => Tone::Bad,
-            Event::Started | Event::Ended(None) => Tone::Plain,
+            Event::Started | Event::Ended(None) | Event::LeftOut(_) => Tone::Plain,
         };
         let after = match moment.event {
             Event::Started => String::new(),
-            Event::Ended(_) => age::human(moment.at - moment.started),
+            Event::Ended(_) | Event::LeftOut(_) => age::human(moment.at - moment.started),
         };
         table.push(vec![
             time(Some(moment.at)).into(),
             moment.row.cluster.as_str().into(),
-            moment.step.as_str().into(),
+            or_none(&moment.step).into(),
             Cell::toned(tone, moment.event.text()),
             after.into(),
             if is_failed {
@@ -234,5 +251,25 @@ mod tests {
         let read: Value =
             serde_json::from_str(&steps(&rows().rows, Some(Output::Json), Paint::Never)).unwrap();
         assert_eq!(read["items"][0]["event"], "Started");
+    }
+
+    #[test]
+    fn a_cluster_that_had_begun_ends_when_it_is_left_out() {
+        let row = |phase: &str, finished: Value| -> ReportRow {
+            serde_json::from_value(json!({
+                "cluster": "edge-3", "phase": phase, "since": "2026-03-01T11:10:00Z", "revision": "r1",
+                "steps": [{"name": "Platform", "startedAt": "2026-03-01T11:00:00Z", "finishedAt": finished}],
+            }))
+            .unwrap()
+        };
+        let last = |row: ReportRow| {
+            let text = steps(&[row], None, Paint::Never);
+            let words = text.lines().next_back().unwrap_or_default().split_whitespace();
+            words.skip(2).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(last(row("Aborted", Value::Null)), "Platform Aborted 10m");
+        let finished = json!("2026-03-01T11:05:00Z");
+        assert_eq!(last(row("Skipped", finished)), "<none> Skipped 10m");
+        assert_eq!(last(row("Partial", Value::Null)), "Platform Started");
     }
 }

@@ -51,9 +51,13 @@ fn a_row_of_a_newer_release_is_shown_as_blocked_and_spoils_no_other() {
 }
 
 #[test]
-fn shards_of_an_older_upgrade_of_the_same_name_do_not_count() {
+fn shards_of_an_older_upgrade_of_the_same_name_or_of_nobody_do_not_count() {
     let old = shard("old", &json!([row("a", "Failed", "2026-03-01T10:00:00Z")]));
-    assert_eq!(Rows::merge(&[old], "new"), Rows::default());
+    let mut unowned = old.clone();
+    unowned["metadata"]["ownerReferences"] = Value::Null;
+    let mut other = shard("new", &old["rows"]);
+    other["metadata"]["ownerReferences"][0]["kind"] = json!("ConfigMap");
+    assert_eq!(Rows::merge(&[old, unowned, other], "new"), Rows::default());
 }
 
 #[test]

@@ -177,6 +177,8 @@ impl World {
                 "name": format!("spring-report-{}", number + 1), "namespace": "upgrades", "uid": format!("r{number}"),
                 "resourceVersion": revision.to_string(),
                 "labels": {"cluster.open-cluster-management.io/managedclustersupgrade": "spring"},
+                "ownerReferences": [{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+                    "name": "spring", "uid": "u1", "controller": true}],
             },
             "rows": rows[number * ROWS..end],
         })

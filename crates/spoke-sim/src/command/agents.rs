@@ -1,7 +1,7 @@
 //! `spoke-sim agents`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -66,7 +66,7 @@ pub struct AgentsArgs {
     /// How long an update takes, before scaling
     #[arg(long, value_name = "DURATION", default_value = "60m", value_parser = duration)]
     update_duration: Duration,
-    /// Scenario file (YAML): faults and installed versions
+    /// Scenario file (YAML): faults and installed versions. Without it, clusters whose ManagedCluster tells no version have 4.19.15
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Faults of some clusters: name=PATTERN:FAULT, label=KEY=VALUE:FAULT, index=N:FAULT, percent=P:FAULT
@@ -113,13 +113,7 @@ pub async fn run(args: &AgentsArgs) -> Result<()> {
 }
 
 async fn start(args: &AgentsArgs, client: Client) -> Result<Agents> {
-    let mut scenario = match &args.scenario {
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("reading {}", path.display()))?
-            .parse()
-            .with_context(|| format!("reading {}", path.display()))?,
-        None => Scenario::default(),
-    };
+    let mut scenario = scenario(args.scenario.as_deref())?;
     for fault in &args.faults {
         scenario.add_flag(fault)?;
     }
@@ -146,4 +140,32 @@ async fn start(args: &AgentsArgs, client: Client) -> Result<Agents> {
         builder = builder.listen(address);
     }
     builder.start().await.context("starting the agents")
+}
+
+/// What a scenario file says, or clusters of a current version.
+fn scenario(file: Option<&Path>) -> Result<Scenario> {
+    let Some(path) = file else {
+        return Ok(Scenario {
+            version: "4.19.15".to_owned(),
+            ..Scenario::default()
+        });
+    };
+    std::fs::read_to_string(path)
+        .with_context(|| format!("reading {}", path.display()))?
+        .parse::<Scenario>()
+        .with_context(|| format!("reading {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_without_a_scenario_have_the_version_that_the_help_says() {
+        let version = scenario(None).unwrap().version;
+        let command = AgentsArgs::augment_args(clap::Command::new("agents"));
+        let mut flags = command.get_arguments();
+        let flag = flags.find(|flag| flag.get_id() == "scenario").unwrap();
+        assert!(flag.get_help().unwrap().to_string().ends_with(&version));
+    }
 }

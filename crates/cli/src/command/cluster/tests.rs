@@ -3,7 +3,10 @@ use serde_json::json;
 
 fn report(upgrade: &str, phase: &str, since: &str) -> Value {
     json!({
-        "metadata": {"namespace": "upgrades", "labels": {LABEL_MCU: upgrade}},
+        "metadata": {
+            "namespace": "upgrades", "labels": {LABEL_MCU: upgrade},
+            "ownerReferences": [{"kind": "ManagedClustersUpgrade", "name": upgrade, "uid": "u1"}],
+        },
         "rows": [
             {"cluster": "edge-1", "phase": "Pending", "since": since, "revision": "r1"},
             {"cluster": "edge-2", "phase": phase, "since": since, "revision": "r1"},
@@ -13,7 +16,10 @@ fn report(upgrade: &str, phase: &str, since: &str) -> Value {
 
 #[test]
 fn a_cluster_has_one_part_per_upgrade_and_the_newest_comes_first() {
+    let mut unowned = report("autumn", "Complete", "2026-02-01T10:00:00Z");
+    unowned["metadata"]["ownerReferences"] = json!([]);
     let reports = [
+        unowned,
         report("winter", "Complete", "2026-01-01T10:00:00Z"),
         report("spring", "Pending", "2026-03-01T10:00:00Z"),
         report("spring", "Partial", "2026-03-01T11:00:00Z"),

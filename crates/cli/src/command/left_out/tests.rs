@@ -134,7 +134,8 @@ fn what_becomes_of_each_cluster_is_told() {
 
 #[test]
 fn a_cluster_whose_row_cannot_be_read_may_be_a_canary_and_its_fate_is_not_known() {
-    let shard = json!({"rows": [
+    let owner = json!({"kind": "ManagedClustersUpgrade", "uid": "u1"});
+    let shard = json!({"metadata": {"ownerReferences": [owner]}, "rows": [
         {"cluster": "c1", "phase": "Hibernating", "canary": true, "since": "2026-01-01T00:00:00Z", "revision": "r1"},
     ]});
     let rows = Rows::merge(&[shard], "u1");
