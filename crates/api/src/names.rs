@@ -33,8 +33,6 @@ pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/up
 /// Annotation on a platform work: the release image that its cluster reported for the version and that the work requests, because
 /// the cluster would not find the version alone. A later change of the work requests the same image.
 pub const ANNOTATION_RELEASE_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-release-image";
-/// Annotation on the controller's Lease: the version of the leader that wrote it last.
-pub const ANNOTATION_LEADER_VERSION: &str = "cluster.open-cluster-management.io/mcu-version";
 /// Annotation on a platform work: the names of the risks that the work asks its cluster to accept, separated by spaces. A later change
 /// of the work names the same.
 pub const ANNOTATION_ACCEPTED_RISKS: &str = "cluster.open-cluster-management.io/upgrade-accepted-risks";
@@ -53,6 +51,8 @@ pub const ANNOTATION_UPGRADE_UID: &str = "cluster.open-cluster-management.io/upg
 pub const ANNOTATION_COMPLETED: &str = "cluster.open-cluster-management.io/upgrade-completed";
 /// Annotation on an MCU: if it has the object's UID, the upgrade continues although it was restored or copied.
 pub const ANNOTATION_RESUME_RESTORED: &str = "cluster.open-cluster-management.io/resume-restored";
+/// Annotation on the controller's Lease: the version of the leader that wrote it last.
+pub const ANNOTATION_LEADER_VERSION: &str = "cluster.open-cluster-management.io/mcu-version";
 /// Finalizer of an MCU.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/managedclustersupgrade";
 /// Name and namespace of the approval Job on a cluster, and of everything that it needs

@@ -24,6 +24,23 @@ pub fn preview(upgrade: &Upgrade, patch: &Value) -> Upgrade {
     Upgrade::read(object)
 }
 
+/// Carries out a change of the spec on the hub, or only shows it in a dry run.
+///
+/// # Errors
+/// As [`write`].
+pub async fn carry_out_or_preview(
+    hub: &Hub,
+    upgrade: &Upgrade,
+    spec: &Value,
+    dry_run: bool,
+) -> Result<Upgrade, Failure> {
+    if dry_run {
+        Ok(preview(upgrade, &patch(upgrade, spec)))
+    } else {
+        carry_out(hub, upgrade, spec).await
+    }
+}
+
 /// Carries out a change of the spec on the hub.
 ///
 /// # Errors

@@ -106,12 +106,8 @@ async fn write(
 ) -> Result<Exit, Failure> {
     let name = format!("{TYPE_AND_GROUP}/{}", upgrade.name);
     let spec = json!({"upgradeStrategy": strategy});
-    let (after, done) = if dry_run {
-        let after = edit::preview(upgrade, &edit::patch(upgrade, &spec));
-        (after, "edited (dry run)")
-    } else {
-        (edit::carry_out(hub, upgrade, &spec).await?, "edited")
-    };
+    let after = edit::carry_out_or_preview(hub, upgrade, &spec, dry_run).await?;
+    let done = if dry_run { "edited (dry run)" } else { "edited" };
     let shown = objects::upgrade(common.output, &after);
     screen.print(&shown.unwrap_or_else(|| format!("{name} {done}\n{text}")));
     Ok(Exit::Done)

@@ -62,11 +62,7 @@ pub(super) async fn run(common: &Common, args: &RetryArgs, screen: Screen) -> Re
         }
     } else {
         let spec = json!({"upgradeStrategy": {"retry": with_request(&upgrade, args, now)?}});
-        if args.dry_run {
-            edit::preview(&upgrade, &edit::patch(&upgrade, &spec))
-        } else {
-            edit::carry_out(&hub, &upgrade, &spec).await?
-        }
+        edit::carry_out_or_preview(&hub, &upgrade, &spec, args.dry_run).await?
     };
     let done = match (args.dry_run, clusters.is_empty()) {
         (true, _) => "retried (dry run)",

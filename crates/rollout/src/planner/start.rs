@@ -66,9 +66,9 @@ impl ClusterEvaluator<'_> {
         } else if step <= Step::Platform
             && let Eligibility::Blocked { reason, message } = &self.cluster.eligibility
         {
-            self.block_request(*reason, message);
+            self.block_in_flight(*reason, message);
         } else if let Some(text) = self.downgrade(step) {
-            self.block_request(Reason::NewerThanTarget, &text);
+            self.block_in_flight(Reason::NewerThanTarget, &text);
         } else if self.is_asked_anew(step) && self.waits_for_window() {
             if self.out.record.phase.is_queued() {
                 // It has given its slot back. What keeps any queued cluster from starting comes first.
@@ -349,7 +349,7 @@ impl ClusterEvaluator<'_> {
     }
 
     /// Blocks a cluster in flight. One that may still begin the update of an earlier spec keeps its slot until its time is over.
-    fn block_request(&mut self, reason: Reason, message: &str) {
+    fn block_in_flight(&mut self, reason: Reason, message: &str) {
         if self.holds && self.may_begin_earlier_update() {
             self.wait(reason, message);
         } else {

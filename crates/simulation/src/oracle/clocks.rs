@@ -10,8 +10,8 @@ pub(super) const CLOCK_JUMPS: Duration = Duration::from_secs(10);
 /// How long before its creation a work may have begun, for whoever knows nothing but the work.
 pub(super) const EARLY: TimeDelta = TimeDelta::minutes(1);
 
-/// How long before its creation a work may have been sent, with its start.
-pub(super) const SENT_EARLIER: TimeDelta = TimeDelta::minutes(2);
+/// How long after it was sent, with its start, the creation of a work may be carried out.
+pub(super) const CREATION_DELAY: TimeDelta = TimeDelta::minutes(2);
 
 /// A start that is further in the future than this is recorded as now.
 const AHEAD: TimeDelta = TimeDelta::minutes(1);

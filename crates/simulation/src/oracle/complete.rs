@@ -6,7 +6,7 @@ use api::names::Step;
 use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::clocks::{EARLY, SENT_EARLIER, is_recorded_as_now, wall};
+use super::clocks::{CREATION_DELAY, EARLY, is_recorded_as_now, wall};
 use super::facts::{Cluster, DEAF, End, Facts, Key, Record, Running, Upgrade};
 use super::fields::{Version, version};
 use super::memory::Straggler;
@@ -49,14 +49,13 @@ impl End {
     }
 
     fn is_named(&self, named: &str, started: DateTime<Utc>) -> bool {
+        let created = parse_rfc3339(&self.created);
         let Some(named) = parse_rfc3339(named) else {
             // Somebody has taken the start away. A row that told of it before has one from just before the creation.
-            let created = parse_rfc3339(&self.created);
             return created.is_some_and(|created| created - EARLY <= started && started <= created);
         };
-        let created = parse_rfc3339(&self.created);
         let before = |earlier| created.map_or(named, |created| created - earlier);
-        let is_found = !self.is_replaced && is_recorded_as_now(named, before(SENT_EARLIER), started);
+        let is_found = !self.is_replaced && is_recorded_as_now(named, before(CREATION_DELAY), started);
         started == named || started == named.max(before(EARLY)) || is_found
     }
 }
