@@ -45,8 +45,8 @@ pub(super) async fn create(args: &FleetArgs, bed: &TestBed) -> Result<()> {
     for number in 1..=args.history {
         let name = format!("history-{number}");
         let mut spec = args.spec();
-        spec["clusterVersion"]["version"] = json!(format!("4.11.{number}"));
-        spec["clusterVersion"]["channel"] = json!("stable-4.11");
+        spec["clusterVersion"]["version"] = json!(format!("4.19.{number}"));
+        spec["clusterVersion"]["channel"] = json!("stable-4.19");
         let upgrade = testbed::create_upgrade(&bed.hub, NAMESPACE, &name, &spec).await?;
         finish(&client, &upgrade, &clusters).await?;
     }
@@ -105,7 +105,7 @@ fn report(name: &str, uid: &str, shard: usize, clusters: &[String], revision: &s
         .map(|cluster| {
             json!({
                 "cluster": cluster, "phase": "Complete", "since": done, "revision": revision,
-                "fromVersion": "4.11.0", "toVersion": "4.11.9",
+                "fromVersion": "4.18.0", "toVersion": "4.19.9",
                 "steps": [{"name": "Platform", "startedAt": begun, "appliedAt": begun, "finishedAt": done, "outcome": "Succeeded"}],
             })
         })

@@ -83,7 +83,7 @@ impl FleetArgs {
     pub(super) fn spec(&self) -> Value {
         let mut spec = json!({
             "clusterSelector": {"clusterSets": [SET]},
-            "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0"},
+            "clusterVersion": {"channel": "stable-4.20", "version": "4.20.4"},
             "upgradeStrategy": {"maxConcurrency": self.slots},
         });
         if self.preflight {

@@ -25,7 +25,7 @@ const CONTROLLER: &str = "mcu-controller";
 const AGENT_WRITES: usize = 2;
 const PROGRESS: Duration = Duration::from_secs(10);
 /// What clusters offer before they are asked for it.
-const OFFERS: &str = "{version: 4.11.9, channel: stable-4.12, updates: [4.12.0]}";
+const OFFERS: &str = "{version: 4.19.15, channel: stable-4.20, updates: [4.20.4]}";
 /// Flags of a controller that asks clusters before they start, as fast as it can.
 const ASKING: [&str; 2] = ["--agents-support-read-only", "--preflight-rate=1000"];
 /// Longest time until all clusters have answered.
