@@ -18,9 +18,12 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use repository::{Profile, SIMULATION};
 
+const AFTER_HELP: &str = "The commands demo, hub, crds, docs, manifests, image, plugin, bench and sim start \
+programs of their own. Cargo builds them first, also for `COMMAND --help`.";
+
 /// Tools of this repository.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -113,6 +116,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_names_the_commands_whose_own_help_is_built_first() {
+        let cli = Cli::command();
+        let text = cli.get_after_help().unwrap().to_string();
+        let named = |name: &str| text.split([' ', ',']).any(|word| word == name);
+        for command in cli.get_subcommands() {
+            let name = command.get_name();
+            assert_eq!(command.is_disable_help_flag_set(), named(name), "{name}");
+        }
     }
 
     #[test]

@@ -35,13 +35,13 @@ pub(super) const EDITS: [Edit; 17] = [
     edit(
         CONTROLLER,
         concat!(
-            "    # kubectl mcu check and version show this beside an image by digest, which names no version.
+            "    # Where no leader tells its version, kubectl mcu check and version show this beside an image by digest.
     app.kubernetes.io/version: ",
             env!("CARGO_PKG_VERSION"),
             "\n"
         ),
         "    {{- with include \"mcu.imageVersion\" . }}
-    # kubectl mcu check and version show this beside an image by digest, which names no version.
+    # Where no leader tells its version, kubectl mcu check and version show this beside an image by digest.
     app.kubernetes.io/version: {{ . | quote }}
     {{- end }}
 ",

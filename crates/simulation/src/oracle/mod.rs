@@ -193,7 +193,8 @@ impl Oracle {
     }
 
     /// Whether nothing says that a cluster runs what a complete upgrade asks for: somebody has edited its record, it was registered
-    /// anew and nobody has heard of that, or its agents not yet when they reported the end of its update, the upgrade was complete before it was restored, or the cluster has claimed to run something older, and another upgrade
+    /// anew and nobody has heard of that, or its agents not yet when they reported the end of its update, the upgrade was complete
+    /// before it was restored, or the cluster has claimed to run something older, and another upgrade
     /// has believed it. Or something took the cluster back: a creation that a former leader had sent before the update ended. The
     /// agents play the cluster since the time `begun`.
     #[must_use]

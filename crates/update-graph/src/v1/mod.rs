@@ -3,4 +3,4 @@
 mod read;
 mod write;
 
-pub use read::{ReadError, Served};
+pub use read::{ReadError, Served, version_of};

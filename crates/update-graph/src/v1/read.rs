@@ -119,8 +119,7 @@ impl<'de> Deserialize<'de> for MaybeRisk {
 }
 
 impl Served {
-    /// Reads a served graph, plain or gzip. A version's architecture is its build, else what its metadata says, else
-    /// `default_arch` (the one that a filtered graph was asked for).
+    /// Reads a served graph, plain or gzip; `default_arch` is the one that a filtered graph was asked for.
     ///
     /// Clients cope with a pair that is conditional and not (older captures have them: conditional wins), with conditional
     /// edges missing altogether, with the draft's field names, and with unknown fields; so does this. It is as strict as
@@ -198,16 +197,29 @@ impl Served {
     }
 }
 
+/// The version and the architecture of a node: its build, else what its metadata says, else `default_arch`.
+///
+/// # Errors
+/// [`VersionError`] when the text is no semantic version.
+pub fn version_of(
+    text: &str,
+    metadata: &Metadata,
+    default_arch: &Arch,
+) -> Result<(Version, Arch), VersionError> {
+    let (version, build) = Version::split(text)?;
+    let arch = build.or_else(|| arch_in(metadata));
+    Ok((version, arch.unwrap_or_else(|| default_arch.clone())))
+}
+
+fn arch_in(metadata: &Metadata) -> Option<Arch> {
+    Arch::parse(&metadata.get_str(key::ARCH)?).ok()
+}
+
 fn node_of(mut node: NodeDocument, default_arch: &Arch) -> Result<ServedNode, ReadError> {
-    let (version, build) = Version::split(&node.version)?;
-    let in_metadata = node
-        .metadata
-        .get_str(key::ARCH)
-        .and_then(|text| Arch::parse(&text).ok());
-    if in_metadata.is_some() {
+    let (version, arch) = version_of(&node.version, &node.metadata, default_arch)?;
+    if arch_in(&node.metadata).is_some() {
         node.metadata.remove(key::ARCH);
     }
-    let arch = build.or(in_metadata).unwrap_or_else(|| default_arch.clone());
     Ok(ServedNode {
         version,
         arch,

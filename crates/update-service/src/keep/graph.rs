@@ -1,15 +1,18 @@
 //! The same rule for a graph that another service serves: a node that was listed once stays, with its edges, until three
 //! complete answers in a row lack it.
 //!
-//! This file merges an answer with the nodes that it lost. It works on the JSON, so unknown parts stay unchanged.
+//! This file merges an answer with the nodes that it lost. It works on the JSON, so unknown parts stay unchanged. Nodes are
+//! told apart by version and architecture, as by the reader of the merged graph: in a graph of amd64, `4.1.0` and
+//! `4.1.0+amd64` are one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use update_graph::{Arch, Version};
+use update_graph::{Arch, Metadata, Version, v1};
 
 use super::{Change, Lost, MAX_MISSED_LISTINGS, Reason};
 
@@ -48,6 +51,8 @@ struct Pair {
 #[derive(Deserialize)]
 struct Named {
     version: String,
+    #[serde(default)]
+    metadata: Metadata,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -62,7 +67,7 @@ struct File {
 #[derive(Debug)]
 pub struct GraphKeeper {
     body: Body,
-    /// Answers in a row that lacked a node, by its version as served.
+    /// Answers in a row that lacked a node, by its [`name`].
     missed: BTreeMap<String, u32>,
     default_arch: Arch,
     file: Option<PathBuf>,
@@ -104,11 +109,11 @@ impl GraphKeeper {
     pub fn take(&mut self, answer: &[u8]) -> Result<(Vec<u8>, Change), serde_json::Error> {
         let mut new: Body = serde_json::from_slice(answer)?;
         if new.nodes.is_empty() {
-            return Err(serde::de::Error::custom(EMPTY));
+            return Err(serde_json::Error::custom(EMPTY));
         }
-        let versions = names(&new)?;
+        let versions = names(&new, &self.default_arch)?;
         let present: BTreeSet<&str> = versions.iter().map(String::as_str).collect();
-        let old = names(&self.body)?;
+        let old = names(&self.body, &self.default_arch)?;
         let mut change = Change {
             changed: true,
             ..Change::default()
@@ -138,7 +143,7 @@ impl GraphKeeper {
         }
         let mut answer = self.body.clone();
         let missed = &self.missed;
-        answer.drop_nodes(|version| missed.contains_key(version))?;
+        answer.drop_nodes(&self.default_arch, |version| missed.contains_key(version))?;
         self.take(&serde_json::to_vec(&answer)?).map(Some)
     }
 
@@ -178,8 +183,11 @@ impl GraphKeeper {
             let edges: Vec<Pair> = group
                 .edges
                 .iter()
-                .filter(|pair| touches(&pair.from, &pair.to))
-                .filter(|pair| places.contains_key(&pair.from) && places.contains_key(&pair.to))
+                .filter(|pair| {
+                    pair.ends(&self.default_arch).is_some_and(|(from, to)| {
+                        touches(&from, &to) && places.contains_key(&from) && places.contains_key(&to)
+                    })
+                })
                 .cloned()
                 .collect();
             if !edges.is_empty() {
@@ -229,8 +237,12 @@ impl GraphKeeper {
 }
 
 impl Body {
-    fn drop_nodes(&mut self, gone: impl Fn(&str) -> bool) -> Result<(), serde_json::Error> {
-        let versions = names(self)?;
+    fn drop_nodes(
+        &mut self,
+        default_arch: &Arch,
+        gone: impl Fn(&str) -> bool,
+    ) -> Result<(), serde_json::Error> {
+        let versions = names(self, default_arch)?;
         let mut places = vec![None; versions.len()];
         let mut kept = 0;
         for (place, version) in places.iter_mut().zip(&versions) {
@@ -248,18 +260,37 @@ impl Body {
             .filter_map(|(from, to)| Some((place(*from)?, place(*to)?)))
             .collect();
         for group in &mut self.conditional {
-            group.edges.retain(|pair| !gone(&pair.from) && !gone(&pair.to));
+            group.edges.retain(|pair| {
+                let ends = pair.ends(default_arch);
+                ends.is_none_or(|(from, to)| !gone(&from) && !gone(&to))
+            });
         }
         self.conditional.retain(|group| !group.edges.is_empty());
         Ok(())
     }
 }
 
-fn names(body: &Body) -> Result<Vec<String>, serde_json::Error> {
-    body.nodes
-        .iter()
-        .map(|node| serde_json::from_str::<Named>(node.get()).map(|named| named.version))
-        .collect()
+fn names(body: &Body, default_arch: &Arch) -> Result<Vec<String>, serde_json::Error> {
+    body.nodes.iter().map(|node| name(node, default_arch)).collect()
+}
+
+/// A node's version with its architecture, which another answer may have as its build, in its metadata, or not at all.
+fn name(node: &RawValue, default_arch: &Arch) -> Result<String, serde_json::Error> {
+    let Named { version, metadata } = serde_json::from_str(node.get())?;
+    let named = v1::version_of(&version, &metadata, default_arch);
+    let (version, arch) = named.map_err(serde_json::Error::custom)?;
+    Ok(version.with_arch(&arch))
+}
+
+impl Pair {
+    /// The names of its nodes, if it has versions.
+    fn ends(&self, default_arch: &Arch) -> Option<(String, String)> {
+        let name = |text: &str| {
+            let (version, arch) = Version::split(text).ok()?;
+            Some(version.with_arch(arch.as_ref().unwrap_or(default_arch)))
+        };
+        Some((name(&self.from)?, name(&self.to)?))
+    }
 }
 
 fn read(path: &Path, source: &str) -> io::Result<Option<File>> {

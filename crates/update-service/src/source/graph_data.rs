@@ -3,18 +3,17 @@
 //! It is read completely or not at all: a directory that changes while it is read is read again later. The parser decides
 //! whether the files are valid.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use update_graph::graph_data::{self, wanted};
 
-use super::archive::{Limits, taken_by};
+use super::archive::{Limits, Member, taken_by};
 use super::fetch::{FetchError, Fetched, Fetcher, Fingerprint};
 use super::location::Location;
 use super::registry::client::Client;
 use super::registry::image;
-use super::registry::manifest::{Descriptor, ImageManifest, Manifest};
+use super::registry::manifest::{ImageManifest, Manifest};
 use super::registry::name::{Digest, Image};
 
 /// Where images keep graph-data, as every recipe for them does.
@@ -144,43 +143,55 @@ impl GraphDataSource {
     }
 }
 
-/// The files of the topmost layer that holds a whole data set, with those of the layers above over them.
+/// The files that all layers together have: what a layer has or deletes is hidden in those below it, with all below its path.
 async fn image_files(client: &Client, image: &ImageManifest) -> Result<Files, image::ImageError> {
-    let mut above = BTreeMap::new();
+    let (mut files, mut hidden) = (BTreeMap::new(), BTreeSet::new());
     let mut limits = LIMITS;
     for layer in image.layers.iter().rev() {
-        let files = layer_files(client, layer, limits).await?;
-        let whole = files.iter().any(|(path, _)| path == "version");
-        for (path, content) in files {
-            if let Entry::Vacant(free) = above.entry(path) {
-                limits.kept -= taken_by(free.key(), content.len() as u64);
-                free.insert(content);
-            }
-        }
-        if whole {
+        if is_hidden(IMAGE_DIRECTORY, &hidden) {
             break;
         }
+        let mut members = image::layer_members(client, layer, is_part, limits).await?;
+        members.retain(|member| !is_hidden(&member.path, &hidden));
+        for Member { path, bytes } in members {
+            limits.kept -= taken_by(&path, bytes.len() as u64);
+            if let Some(deleted) = deleted_by(&path) {
+                hidden.insert(deleted);
+            } else if let Some(name) = path.strip_prefix(IMAGE_DIRECTORY) {
+                files.insert(name.to_owned(), bytes);
+                hidden.insert(path);
+            }
+        }
     }
-    Ok(above.into_iter().collect())
+    Ok(files.into_iter().collect())
 }
 
-async fn layer_files(
-    client: &Client,
-    layer: &Descriptor,
-    limits: Limits,
-) -> Result<Files, image::ImageError> {
-    let below = |path: &str| path.strip_prefix(IMAGE_DIRECTORY).map(str::to_owned);
-    let members = image::layer_members(
-        client,
-        layer,
-        move |path| below(path).is_some_and(|path| wanted(&path)),
-        limits,
-    )
-    .await?;
-    Ok(members
-        .into_iter()
-        .filter_map(|member| Some((below(&member.path)?, member.bytes)))
-        .collect())
+/// True for a file of graph-data, and for a whiteout of one or of a directory that holds them.
+fn is_part(path: &str) -> bool {
+    match (path.strip_prefix(IMAGE_DIRECTORY), deleted_by(path)) {
+        (Some(name), deleted) => deleted.is_some() || wanted(name),
+        (None, Some(deleted)) => is_hidden(IMAGE_DIRECTORY, &BTreeSet::from([deleted])),
+        (None, None) => false,
+    }
+}
+
+/// What a whiteout deletes of the layers below it: `.wh.NAME` the path NAME, `.wh..wh..opq` all of its directory.
+fn deleted_by(path: &str) -> Option<String> {
+    let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
+    Some(match (directory, file.strip_prefix(".wh.")?) {
+        (directory, ".wh..opq") => directory.to_owned(),
+        ("", name) => name.to_owned(),
+        (directory, name) => format!("{directory}/{name}"),
+    })
+}
+
+/// True if the path, or a directory that it is in, is among these. The empty path is the top.
+fn is_hidden(path: &str, hidden: &BTreeSet<String>) -> bool {
+    std::iter::successors(Some(path), |path| {
+        path.rsplit_once('/').map(|(directory, _)| directory)
+    })
+    .chain([""])
+    .any(|path| hidden.contains(path))
 }
 
 async fn unpack(location: &Location, bytes: Vec<u8>) -> Result<Files, FetchError> {

@@ -38,42 +38,95 @@ fn large_layer(name: &str, files: usize) -> Vec<u8> {
 #[tokio::test]
 async fn the_files_of_all_layers_of_graph_data_together_are_bounded() {
     let fake = Fake::start(Auth::Anyone).await;
-    let (below, above) = (large_layer("a", 4), large_layer("b", 4));
+    let below = large_layer("a", 4);
     let files = graph_data(&fake, fake.image("amd64", std::slice::from_ref(&below))).await;
     assert_eq!(files.unwrap().len(), 4);
-    let refused = graph_data(&fake, fake.image("amd64", &[below, above]))
-        .await
-        .unwrap_err();
-    assert!(refused.contains("exceed"), "{refused}");
+    for name in ["b", ".wh.b"] {
+        let image = fake.image("amd64", &[below.clone(), large_layer(name, 4)]);
+        let refused = graph_data(&fake, image).await.unwrap_err();
+        assert!(refused.contains("exceed"), "{refused}");
+    }
+}
+
+/// The graph-data of an image of these layers, bottom first; paths are below the directory of graph-data, or below the top with `/`.
+async fn overlaid(fake: &Fake, layers: &[&[(&str, &str)]]) -> String {
+    let path = |name: &str| match name.strip_prefix('/') {
+        Some(path) => path.to_owned(),
+        None => format!("var/lib/cincinnati-graph-data/{name}"),
+    };
+    let layers: Vec<Vec<u8>> = layers
+        .iter()
+        .map(|files| {
+            let paths: Vec<String> = files.iter().map(|(name, _)| path(name)).collect();
+            let contents = files.iter().map(|(_, content)| content.as_bytes());
+            let files: Vec<(&str, &[u8])> = paths.iter().map(String::as_str).zip(contents).collect();
+            layer(&files, true)
+        })
+        .collect();
+    let files = graph_data(fake, fake.image("amd64", &layers)).await.unwrap();
+    let files = files
+        .iter()
+        .map(|(path, content)| format!("{path}={}", String::from_utf8_lossy(content)));
+    files.collect::<Vec<_>>().join(" ")
+}
+
+const LOWEST: &[(&str, &str)] = &[
+    ("version", "1"),
+    ("channels/a.yaml", "1"),
+    ("channels/b.yaml", "1"),
+    ("blocked-edges/c.yaml", "1"),
+];
+
+#[tokio::test]
+async fn a_layer_over_another_hides_its_files_and_no_others() {
+    let fake = Fake::start(Auth::Anyone).await;
+    for file in ["version", "channels/a.yaml"] {
+        let files = overlaid(&fake, &[LOWEST, &[(file, "2")]]).await;
+        let all = "blocked-edges/c.yaml=1 channels/a.yaml=1 channels/b.yaml=1 version=1";
+        assert_eq!(files, all.replace(&format!("{file}=1"), &format!("{file}=2")));
+    }
 }
 
 #[tokio::test]
-async fn a_layer_over_another_hides_its_files() {
+async fn whiteouts_delete_what_lower_layers_have_and_nothing_else() {
     let fake = Fake::start(Auth::Anyone).await;
-    let path = |name: &str| format!("var/lib/cincinnati-graph-data/{name}");
-    let (version, channel, block) = (
-        path("version"),
-        path("channels/a.yaml"),
-        path("blocked-edges/b.yaml"),
-    );
-    let below = layer(
-        &[(&version, b"1.1.0"), (&channel, b"below"), (&block, b"below")],
-        true,
-    );
-    let above = layer(&[(&channel, b"above")], true);
-    let files = graph_data(&fake, fake.image("amd64", &[below, above]))
-        .await
-        .unwrap();
-    let expected = [
-        ("blocked-edges/b.yaml", "below"),
-        ("channels/a.yaml", "above"),
-        ("version", "1.1.0"),
-    ];
-    let files: Vec<(&str, &str)> = files
-        .iter()
-        .map(|(path, content)| (path.as_str(), std::str::from_utf8(content).unwrap()))
-        .collect();
-    assert_eq!(files, expected);
+    let new = ("channels/d.yaml", "2");
+    for (whiteout, left) in [
+        (
+            "channels/.wh.a.yaml",
+            "blocked-edges/c.yaml=1 channels/b.yaml=1 channels/d.yaml=2 version=1",
+        ),
+        (
+            "channels/.wh..wh..opq",
+            "blocked-edges/c.yaml=1 channels/d.yaml=2 version=1",
+        ),
+        (
+            ".wh.blocked-edges",
+            "channels/a.yaml=1 channels/b.yaml=1 channels/d.yaml=2 version=1",
+        ),
+        (".wh..wh..opq", "channels/d.yaml=2"),
+        ("/var/lib/.wh.cincinnati-graph-data", "channels/d.yaml=2"),
+        ("/var/.wh..wh..opq", "channels/d.yaml=2"),
+        ("/.wh..wh..opq", "channels/d.yaml=2"),
+    ] {
+        // The place of a whiteout in its layer says nothing.
+        for above in [[(whiteout, ""), new], [new, (whiteout, "")]] {
+            assert_eq!(overlaid(&fake, &[LOWEST, &above]).await, left, "{whiteout}");
+        }
+        // What a still higher layer has is not deleted, and the lowest stays deleted.
+        let files = overlaid(&fake, &[LOWEST, &[(whiteout, ""), new], &[("version", "3")]]).await;
+        assert_eq!(
+            files,
+            format!("{} version=3", left.trim_end_matches(" version=1")),
+            "{whiteout}"
+        );
+    }
+    let elsewhere = overlaid(
+        &fake,
+        &[LOWEST, &[("/var/.wh.log", ""), ("/etc/.wh..wh..opq", ""), new]],
+    )
+    .await;
+    assert_eq!(elsewhere.matches("=1").count(), 4, "{elsewhere}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ fn keeper() -> GraphKeeper {
 /// Nodes, edges and conditional edges by version, sorted.
 fn shape(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<String>) {
     let body: Body = serde_json::from_slice(bytes).unwrap();
-    let versions = names(&body).unwrap();
+    let versions = names(&body, &Arch::amd64()).unwrap();
     let edges = body
         .edges
         .iter()
@@ -51,6 +51,42 @@ fn a_lost_node_stays_with_its_edges_for_two_answers_and_leaves_with_the_third() 
     }
     let (kept, change) = keeper.take(LESS.as_bytes()).unwrap();
     assert_eq!(shape(&kept), shape(LESS.as_bytes()));
+    assert_eq!(change.lost[0].version.to_string(), "4.1.0");
+}
+
+/// The same graph, its architecture in every version and in its metadata, as in a graph of all architectures.
+fn with_arch(graph: &str) -> String {
+    let built = ["4.1.0", "4.1.1", "4.1.2"]
+        .iter()
+        .fold(graph.to_owned(), |graph, version| {
+            graph.replace(&format!("\"{version}\""), &format!("\"{version}+amd64\""))
+        });
+    let arch = format!(
+        r#""metadata":{{"{}":"amd64"}}"#,
+        update_graph::metadata::key::ARCH
+    );
+    built.replace(r#""metadata":{}"#, &arch)
+}
+
+#[test]
+fn a_node_whose_version_is_written_with_and_without_architecture_is_one_node() {
+    let mut keeper = keeper();
+    keeper.take(WHOLE.as_bytes()).unwrap();
+    for answer in [with_arch(WHOLE), WHOLE.to_owned(), with_arch(WHOLE)] {
+        let (kept, change) = keeper.take(answer.as_bytes()).unwrap();
+        assert_eq!(shape(&kept).0, ["4.1.0+amd64", "4.1.1+amd64", "4.1.2+amd64"]);
+        assert_eq!((keeper.retained(), change.lost.len()), (0, 0));
+    }
+    // Whatever the answers are written like, they count as in a row.
+    for answer in [LESS.to_owned(), with_arch(LESS)] {
+        let (kept, change) = keeper.take(answer.as_bytes()).unwrap();
+        let (nodes, edges, conditional) = shape(&kept);
+        assert_eq!((nodes.len(), edges.len(), conditional.len()), (3, 2, 1));
+        assert!(change.lost.is_empty());
+        update_graph::v1::Served::parse(&kept, &Arch::amd64()).unwrap();
+    }
+    let in_metadata = with_arch(LESS).replace("+amd64", "");
+    let (_, change) = keeper.take(in_metadata.as_bytes()).unwrap();
     assert_eq!(change.lost[0].version.to_string(), "4.1.0");
 }
 
