@@ -131,7 +131,7 @@ fn facts(number: usize) -> Facts {
             _ => Offer::Recommended { image: String::new() },
         }),
         gates: Ok(vec![gate(key)]),
-        gate_keys: Ok([key.to_owned()].into()),
+        all_gates: Ok(vec![gate(key)]),
         pools: Ok(Pools::default()),
         accepts_risks: Ok(false),
         history: Ok(Vec::new()),

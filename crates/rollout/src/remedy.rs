@@ -126,7 +126,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PreflightForbidden,
-        "Give the work agent of the cluster the right that the message names. It reads the ConfigMaps admin-gates and admin-acks, and of config.openshift.io clusterversions, featuregates where the spec accepts risks, and clusteroperators for workerPools: Wait. With --spoke-rbac=none of the controller, nothing else gives it these rights.",
+        "Give the work agent of the cluster the right that the message names. It reads the ConfigMaps admin-gates and admin-acks, and of config.openshift.io clusterversions, featuregates where the spec accepts risks, and clusteroperators for workerPools: Wait, which also needs machineconfigpools of machineconfiguration.openshift.io. With --spoke-rbac=none of the controller, nothing else gives it these rights.",
     ),
     (
         Reason::PreflightUnknown,

@@ -310,13 +310,22 @@ async fn worker_pools_are_waited_for_and_a_paused_one_is_named_and_never_resumed
         };
         pause(true).await?;
         let wait = json!({"upgradeStrategy": {"workerPools": "Wait"}});
-        s.create(with(&[to(target, channel), limits(1, "20m"), wait]))
+        s.create(with(&[to(target, channel), limits(1, "20m"), wait, require()]))
             .await?;
+        s.up()
+            .row_until(s.c(1), "blocked by the paused pool", |row| {
+                row.phase == Phase::Blocked && row.message.contains("MachineConfigPool is paused: worker")
+            })
+            .await?;
+        assert_eq!(s.created(1, Platform), 0, "no slot is spent on it");
+
+        s.edit(json!({"preflight": null})).await?;
         let row = s
             .up()
-            .row_until(s.c(1), "the paused pool", |row| row.reason == "PoolPaused")
+            .row_until(s.c(1), "the paused pool", |row| {
+                row.phase == Phase::Workers && row.reason == "PoolPaused"
+            })
             .await?;
-        assert_eq!(row.phase, Phase::Workers, "{row:?}");
         assert!(row.message.contains("worker"), "{row:?}");
         let version = cluster.version_until("updated", completed(target)).await?;
         assert_eq!(newest(&version), (target, "Completed"));

@@ -1,6 +1,6 @@
 //! What is known of a cluster before its update.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 
@@ -41,8 +41,8 @@ pub struct Facts {
     pub offer: Fact<Offer>,
     /// The gates that are not acknowledged. Before a new major version those of other minor versions may be among them.
     pub gates: Fact<Vec<Gate>>,
-    /// Keys of all gates that it has for the update, acknowledged or not. Nothing is judged by them.
-    pub gate_keys: Fact<BTreeSet<String>>,
+    /// All gates that it has for the update, acknowledged or not.
+    pub all_gates: Fact<Vec<Gate>>,
     /// The pools of its worker nodes.
     pub pools: Fact<Pools>,
     /// Whether it accepts risks by name in a request.
@@ -131,8 +131,10 @@ pub struct Gate {
 pub struct Pools {
     /// The version of the machine-config operator that says so; empty if it does not tell it.
     pub version: String,
-    /// The pools by state. States without pools are left out.
+    /// The pools by state, as the operator tells it. States without pools are left out.
     pub groups: Vec<PoolGroup>,
+    /// Whether pool `worker` is paused, even if its nodes are up to date. Clusters are asked for it only before their update.
+    pub worker_is_paused: bool,
 }
 
 /// The pools that are in the same state.
@@ -169,7 +171,7 @@ impl Facts {
             health: Err(why.clone()),
             offer: Err(why.clone()),
             gates: Err(why.clone()),
-            gate_keys: Err(why.clone()),
+            all_gates: Err(why.clone()),
             pools: Err(why.clone()),
             accepts_risks: Err(why.clone()),
             history: Err(why.clone()),
@@ -190,7 +192,7 @@ impl Facts {
             health: Ok(Health::of(object)),
             offer: Ok(Offer::of(object, version)),
             gates: gates_of(object, acks),
-            gate_keys: gate_keys(acks),
+            all_gates: all_gates(acks),
             pools: Err(Missing::Unsupported(
                 "A ClusterVersion does not show the pools of the cluster".to_owned(),
             )),
@@ -350,8 +352,13 @@ fn stored(acks: Acks<'_>) -> Fact<(&BTreeMap<String, String>, &ConfigMap)> {
     }
 }
 
-fn gate_keys(acks: Acks<'_>) -> Fact<BTreeSet<String>> {
-    stored(acks).map(|(gates, _)| gates.keys().cloned().collect())
+fn all_gates(acks: Acks<'_>) -> Fact<Vec<Gate>> {
+    let (gates, _) = stored(acks)?;
+    let gates = gates.iter().map(|(key, text)| Gate {
+        key: key.clone(),
+        text: text.clone(),
+    });
+    Ok(gates.collect())
 }
 
 /// The gates that are not acknowledged. If admin-acks is missing, nothing is acknowledged.

@@ -11,6 +11,7 @@ use update_graph::query::UpdatesTo;
 pub use self::offer::lacks_target;
 use self::offer::offer;
 use super::facts::{Fact, Facts, Gate, Health, Missing, Offer, OfferedRisk, PoolState, is};
+use super::recipe::is_text_of;
 use crate::gates::is_of_another_version;
 use crate::types::{ClusterOperatorCondition, ConditionStatus};
 use crate::upgradeable::blocks;
@@ -177,7 +178,7 @@ pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
     if *current == plan.version && !is_updating {
         // Nothing is requested, but its worker pools may not have followed.
         if plan.with_pools {
-            pools(facts, &mut findings);
+            pools(facts, false, &mut findings);
         }
         return verdict(findings, plan, Request::AsPlanned);
     }
@@ -192,7 +193,7 @@ pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
     findings.extend(newer);
     gates(facts, plan, &mut findings);
     if plan.with_pools {
-        pools(facts, &mut findings);
+        pools(facts, true, &mut findings);
     }
     verdict(findings, plan, request)
 }
@@ -307,7 +308,7 @@ fn health(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindi
         }
     }
     if is_gated(facts, &plan.version) {
-        upgradeable(health, findings);
+        upgradeable(health, facts, findings);
     }
 }
 
@@ -332,11 +333,11 @@ fn must_be(
     }
 }
 
-fn upgradeable(health: &Health, findings: &mut Vec<PreflightFinding>) {
+fn upgradeable(health: &Health, facts: &Facts, findings: &mut Vec<PreflightFinding>) {
     let Some(condition) = health.upgradeable.as_ref() else {
         return;
     };
-    let is_gate = asks_for_acks(condition);
+    let is_gate = asks_for_acks(condition, facts);
     match condition.status {
         ConditionStatus::True => {}
         ConditionStatus::False if is_gate => {}
@@ -353,9 +354,25 @@ fn upgradeable(health: &Health, findings: &mut Vec<PreflightFinding>) {
     }
 }
 
-/// Whether Upgradeable=False says that a gate is not acknowledged. Which gates these are is known by name.
-fn asks_for_acks(condition: &ClusterOperatorCondition) -> bool {
-    condition.status == ConditionStatus::False && condition.reason == "AdminAckRequired"
+/// What is in front of each reason, where condition Upgradeable has several.
+const ITEM: &str = "\n* ";
+
+/// Whether Upgradeable=False says only that gates are not acknowledged. Which gates these are is known by name.
+///
+/// From 4.23 on no reason says so, but the message has the text of each gate (`docs/design/cvo.md#upgradeable-from-risks`).
+fn asks_for_acks(condition: &ClusterOperatorCondition, facts: &Facts) -> bool {
+    let gates = facts.all_gates.as_deref().unwrap_or_default();
+    let is_gate = |text: &str| gates.iter().any(|gate| is_text_of(text, gate));
+    let message = condition.message.as_str();
+    let is_told = match condition.reason.as_str() {
+        "AdminAckRequired" => true,
+        "RiskNameNotCompatibleWithReasonProperty" => is_gate(message),
+        "MultipleReasons" => message
+            .split_once(ITEM)
+            .is_some_and(|(_, items)| items.split(ITEM).all(is_gate)),
+        _ => false,
+    };
+    condition.status == ConditionStatus::False && is_told
 }
 
 /// Longest text of a condition that is told, in characters. It comes from the cluster.
@@ -384,7 +401,7 @@ fn gates(facts: &Facts, plan: &PlannedUpdate, findings: &mut Vec<PreflightFindin
     }
     let upgradeable = facts.health.as_ref().ok();
     let upgradeable = upgradeable.and_then(|health| health.upgradeable.as_ref());
-    let asking = upgradeable.filter(|condition| asks_for_acks(condition));
+    let asking = upgradeable.filter(|condition| asks_for_acks(condition, facts));
     if parse(&plan.version).is_none() {
         // Which gates belong to it is not known, so nobody asks for them by name.
         findings.extend(
@@ -452,11 +469,13 @@ pub(super) const fn pool_reason(state: PoolState) -> Option<PreflightReason> {
     }
 }
 
-fn pools(facts: &Facts, findings: &mut Vec<PreflightFinding>) {
+/// `is_update`: nodes that are up to date have to follow, too.
+fn pools(facts: &Facts, is_update: bool, findings: &mut Vec<PreflightFinding>) {
     let Some(pools) = known(&facts.pools, "the worker pools of the cluster", findings) else {
         return;
     };
-    for group in &pools.groups {
+    let paused = pools.paused_worker().filter(|_| is_update);
+    for group in pools.groups.iter().chain(&paused) {
         if let Some(reason) = pool_reason(group.state) {
             findings.push(PreflightFinding {
                 reason,

@@ -1,7 +1,8 @@
 //! The worker pools of a cluster, as its machine-config operator tells them in `ClusterOperator` `machine-config`.
 //!
 //! The operator describes each pool in a sentence of `.status.extension`. The rule counts the pools by state and names two of each, so
-//! that its text does not depend on the order in which an agent reads them.
+//! that its text does not depend on the order in which an agent reads them. It does not tell that a pool is paused while its nodes are up to
+//! date, so before an update pool `worker` itself is asked.
 
 use super::facts::{Fact, Missing, PoolGroup, PoolState, Pools};
 use super::judge::{PreflightReason, pool_reason};
@@ -10,8 +11,14 @@ use crate::version;
 
 /// Condition of [`pools_rule`].
 pub const POOLS: &str = "UpgradeWorkerPools";
-/// First line of the message.
+/// Condition of [`paused_rule`].
+pub const PAUSED: &str = "UpgradePausedPool";
+/// First line of the message of [`pools_rule`].
 const HEAD: &str = "pools/1";
+/// First line of the message of [`paused_rule`].
+const PAUSED_HEAD: &str = "paused/1";
+/// The pool of all worker nodes that are in no other one. Every cluster has it.
+pub const WORKER: &str = "worker";
 /// Keys of `.status.extension` that are no pools of workers: the operator waits for these two pools itself.
 const OTHERS: &str = r#"["lastSyncError", "master", "arbiter"]"#;
 /// Longest name of a pool.
@@ -71,6 +78,32 @@ pub fn pools_rule() -> Rule {
     Rule {
         condition: POOLS,
         message: one_line(&message),
+    }
+}
+
+/// The rule of `MachineConfigPool` [`WORKER`]: its name if it is paused. One without nodes is updated at once even then.
+#[must_use]
+pub fn paused_rule() -> Rule {
+    let message = format!(
+        r#""{PAUSED_HEAD}" + (has(object.spec.paused) && object.spec.paused
+    && !(has(object.status) && has(object.status.machineCount) && object.status.machineCount == 0) ? "\n{WORKER}" : "")"#
+    );
+    Rule {
+        condition: PAUSED,
+        message: one_line(&message),
+    }
+}
+
+/// Reads the message of [`paused_rule`]: whether the pool is paused.
+///
+/// # Errors
+/// It is not a message of the rule.
+pub fn read_paused(message: &str) -> Fact<bool> {
+    let mut lines = message.lines();
+    match (lines.next(), lines.next(), lines.next()) {
+        (Some(PAUSED_HEAD), None, None) => Ok(false),
+        (Some(PAUSED_HEAD), Some(WORKER), None) => Ok(true),
+        _ => Err(unreadable(PAUSED, message)),
     }
 }
 
@@ -137,6 +170,21 @@ impl PoolGroup {
 }
 
 impl Pools {
+    /// Pool [`WORKER`] if it is paused and the operator does not tell it.
+    #[must_use]
+    pub(super) fn paused_worker(&self) -> Option<PoolGroup> {
+        let paused = self
+            .groups
+            .iter()
+            .filter(|group| group.state == PoolState::Paused);
+        let is_told = paused.flat_map(|group| &group.names).any(|name| name == WORKER);
+        (self.worker_is_paused && !is_told).then(|| PoolGroup {
+            state: PoolState::Paused,
+            count: 1,
+            names: vec![WORKER.to_owned()],
+        })
+    }
+
     /// Why the pools do not all run the version that the cluster runs: what a person must do first. `None` if they do.
     #[must_use]
     pub fn behind(&self, current: &str) -> Option<(Option<PreflightReason>, String)> {

@@ -383,22 +383,29 @@ pub fn read_gates(gates: &str, acks: Option<&str>) -> Fact<Vec<Gate>> {
             .collect(),
         None => BTreeSet::new(),
     };
-    let gates = read_keys(GATES, gates)?;
+    let gates = read_all_gates(gates)?;
     Ok(gates
         .into_iter()
         .filter(|gate| !acks.contains(&gate.key))
         .collect())
 }
 
-/// Reads the message of [`gates_rule`]: the keys of all gates, acknowledged or not.
+/// Reads the message of [`gates_rule`]: all gates, acknowledged or not.
 ///
 /// # Errors
 /// It is not a message of the rule, or there are more keys than can be reported.
-pub fn read_gate_keys(gates: &str) -> Fact<BTreeSet<String>> {
-    Ok(read_keys(GATES, gates)?
-        .into_iter()
-        .map(|gate| gate.key)
-        .collect())
+pub fn read_all_gates(gates: &str) -> Fact<Vec<Gate>> {
+    read_keys(GATES, gates)
+}
+
+/// Whether a text is that of a gate, as far as [`gates_rule`] tells it.
+pub(super) fn is_text_of(text: &str, gate: &Gate) -> bool {
+    told(text).eq(told(&gate.text))
+}
+
+fn told(text: &str) -> impl Iterator<Item = char> {
+    let letters = text.chars().take(MAX_TEXT);
+    letters.map(|letter| if letter == '\n' { ' ' } else { letter })
 }
 
 fn read_keys(rule: &str, message: &str) -> Fact<Vec<Gate>> {

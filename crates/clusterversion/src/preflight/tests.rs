@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use update_graph::query::RiskNote;
@@ -33,7 +33,7 @@ fn well() -> Facts {
         }),
         offer: Ok(Offer::Recommended { image: String::new() }),
         gates: Ok(Vec::new()),
-        gate_keys: Ok(BTreeSet::new()),
+        all_gates: Ok(Vec::new()),
         history: Ok(Vec::new()),
         pools: Ok(Pools::default()),
         accepts_risks: Ok(false),
@@ -72,8 +72,10 @@ fn with_gates(keys: &[&str]) -> Facts {
         key: (*key).to_owned(),
         text: "An API is removed.".to_owned(),
     });
+    let gates: Vec<Gate> = gates.collect();
     Facts {
-        gates: Ok(gates.collect()),
+        gates: Ok(gates.clone()),
+        all_gates: Ok(gates),
         ..well()
     }
 }
@@ -316,6 +318,7 @@ fn pools_count_only_where_the_upgrade_waits_for_them() {
             group(PoolState::Updating, &["d"]),
             group(PoolState::Updated, &["a"]),
         ],
+        ..Pools::default()
     };
     let facts = Facts {
         pools: Ok(pools),
@@ -341,6 +344,7 @@ fn a_cluster_at_the_target_is_ready_unless_the_upgrade_would_wait_for_its_pools_
         pools: Ok(Pools {
             version: plan().version,
             groups: vec![paused],
+            ..Pools::default()
         }),
         ..well()
     };
@@ -350,6 +354,42 @@ fn a_cluster_at_the_target_is_ready_unless_the_upgrade_would_wait_for_its_pools_
         ..plan()
     };
     assert_eq!(told(&facts, &waiting), "blocked PoolPaused(worker)");
+}
+
+#[test]
+fn a_paused_pool_counts_before_an_update_although_its_nodes_are_up_to_date() {
+    let facts = |state| Facts {
+        pools: Ok(Pools {
+            groups: vec![PoolGroup {
+                state,
+                count: 1,
+                names: vec!["worker".to_owned()],
+            }],
+            worker_is_paused: true,
+            ..Pools::default()
+        }),
+        ..well()
+    };
+    assert_eq!(told(&facts(PoolState::Updated), &plan()), "ready");
+    let waiting = PlannedUpdate {
+        with_pools: true,
+        ..plan()
+    };
+    for (state, expected) in [
+        (PoolState::Updated, "blocked PoolPaused(worker)"),
+        (PoolState::Paused, "blocked PoolPaused(worker)"),
+        (
+            PoolState::Degraded,
+            "blocked PoolDegraded(worker) PoolPaused(worker)",
+        ),
+    ] {
+        assert_eq!(told(&facts(state), &waiting), expected);
+    }
+    let at_target = Facts {
+        current: Ok(plan().version),
+        ..facts(PoolState::Updated)
+    };
+    assert_eq!(told(&at_target, &waiting), "ready", "no node has to follow");
 }
 
 #[test]

@@ -49,14 +49,23 @@ pub fn read(work: &ManifestWork) -> Facts {
         Object::Unknown(why) => Facts::missing(&why),
     };
     let (gates, acks) = (Object::of(gates), Object::of(acks));
-    facts.gate_keys = stored_gates(&gates).and_then(|told| recipe::read_gate_keys(&told));
+    facts.all_gates = stored_gates(&gates).and_then(|told| recipe::read_all_gates(&told));
     facts.gates = gates_of(&gates, &acks);
     let operator = find(
         &seen,
         ("config.openshift.io", "ClusterOperator", "clusteroperators"),
         ("", "machine-config"),
     );
-    facts.pools = pools_of(Object::of(operator));
+    let worker = find(
+        &seen,
+        (
+            "machineconfiguration.openshift.io",
+            "MachineConfigPool",
+            "machineconfigpools",
+        ),
+        ("", pools::WORKER),
+    );
+    facts.pools = pools_of(Object::of(operator)).and_then(|told| with_worker(told, worker));
     let gate = find(
         &seen,
         ("config.openshift.io", "FeatureGate", "featuregates"),
@@ -217,6 +226,21 @@ fn pools_of(operator: Object<'_>) -> Fact<Pools> {
         )),
         Object::Unknown(why) => Err(why),
     }
+}
+
+/// Clusters are asked for the pool only before their update.
+fn with_worker(told: Pools, worker: Option<&ManifestStatus>) -> Fact<Pools> {
+    let worker_is_paused = match worker.map(|manifest| Object::of(Some(manifest))) {
+        None | Some(Object::Missing) => false,
+        Some(Object::Found(manifest)) => answer(manifest, pools::PAUSED)
+            .unwrap_or_else(|| Err(no_rules()))
+            .and_then(pools::read_paused)?,
+        Some(Object::Unknown(why)) => return Err(why),
+    };
+    Ok(Pools {
+        worker_is_paused,
+        ..told
+    })
 }
 
 /// Clusters are asked for it only where risks are to be accepted.

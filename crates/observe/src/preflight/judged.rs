@@ -133,7 +133,7 @@ impl Judged {
     pub(super) fn has_told_names(&self, question: &Question, now: DateTime<Utc>) -> bool {
         let facts = &self.probe.facts;
         let is_late = now >= self.unknown_since + question.timeout;
-        is_late || (is_told(&facts.offer) && is_told(&facts.gate_keys))
+        is_late || (is_told(&facts.offer) && is_told(&facts.all_gates))
     }
 
     /// When a cluster that was ready before, and then not, may count as ready again.

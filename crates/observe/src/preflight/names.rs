@@ -43,8 +43,8 @@ impl KnownNames {
         self.has_risks |= matches!(offer, Some(Offer::Conditional { .. }));
         let risks = offer.into_iter().flat_map(risks_of).map(|risk| &risk.name);
         self.risks.add(cluster, risks, &update.accepted_risks);
-        self.has_gates |= facts.gate_keys.is_ok();
-        let keys = facts.gate_keys.iter().flatten();
+        self.has_gates |= facts.all_gates.is_ok();
+        let keys = facts.all_gates.iter().flatten().map(|gate| &gate.key);
         self.gates.add(cluster, keys, &update.acks);
     }
 

@@ -38,10 +38,7 @@ impl ProbeTemplate {
     #[must_use]
     pub fn workers(rbac: SpokeRbac) -> Self {
         let readings = [cluster_version(Vec::new(), Vec::new()), worker_pools()];
-        Self::of(work(
-            &readings,
-            role(rbac, false, &["clusterversions", "clusteroperators"]),
-        ))
+        Self::of(work(&readings, role(rbac, false, &readings)))
     }
 
     fn of(spec: Value) -> Self {
@@ -118,17 +115,12 @@ fn spec(target: &ClusterVersionSpec, set_channel: bool, with_pools: bool, rbac: 
         acks.strategy = acks::strategy(&target.admin_acks);
     }
     if with_pools {
-        readings.push(worker_pools());
-    }
-    let mut read = vec!["clusterversions"];
-    if with_pools {
-        read.push("clusteroperators");
+        readings.extend([worker_pools(), worker_pool()]);
     }
     if !target.accept_risks.is_empty() {
         readings.push(feature_gate());
-        read.push("featuregates");
     }
-    work(&readings, role(rbac, set_channel, &read))
+    work(&readings, role(rbac, set_channel, &readings))
 }
 
 fn work(readings: &[Reading], role: Option<Value>) -> Value {
@@ -205,6 +197,22 @@ fn worker_pools() -> Reading {
     }
 }
 
+/// The pool that tells whether it is paused, which the operator does not while its nodes are up to date.
+fn worker_pool() -> Reading {
+    Reading {
+        group: "machineconfiguration.openshift.io",
+        resource: "machineconfigpools",
+        namespace: "",
+        name: pools::WORKER,
+        manifest: json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": pools::WORKER},
+        }),
+        strategy: read_only(),
+        paths: Vec::new(),
+        rules: vec![pools::paused_rule()],
+    }
+}
+
 /// The object that tells whether the cluster accepts risks by name.
 fn feature_gate() -> Reading {
     Reading {
@@ -256,15 +264,16 @@ impl Reading {
 
 /// The right to read resources of OpenShift, and to change the ClusterVersion if the channel is set, which an agent does not have by
 /// itself. It goes with the probe; the platform work brings more.
-fn role(rbac: SpokeRbac, set_channel: bool, resources: &[&str]) -> Option<Value> {
-    let rule = |resource: &&str| {
+fn role(rbac: SpokeRbac, set_channel: bool, readings: &[Reading]) -> Option<Value> {
+    let rule = |reading: &Reading| {
         let mut verbs = vec!["get", "list", "watch"];
-        if set_channel && *resource == "clusterversions" {
+        if set_channel && reading.resource == "clusterversions" {
             verbs.push("patch");
         }
-        json!({ "apiGroups": ["config.openshift.io"], "resources": [resource], "verbs": verbs })
+        json!({ "apiGroups": [reading.group], "resources": [reading.resource], "verbs": verbs })
     };
-    let rules: Vec<Value> = resources.iter().map(rule).collect();
+    let of_openshift = readings.iter().filter(|reading| !reading.group.is_empty());
+    let rules: Vec<Value> = of_openshift.map(rule).collect();
     let labels = json!({ "open-cluster-management.io/aggregate-to-work": "true" });
     (rbac != SpokeRbac::None).then(|| {
         json!({

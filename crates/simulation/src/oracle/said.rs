@@ -115,10 +115,11 @@ impl Said {
 
     /// Whether the cluster tells of its worker pools, and none of them needs a person.
     pub(super) fn has_sound_pools(&self) -> bool {
+        let is_paused = self.lines("UpgradePausedPool", "paused/1") == Some(vec!["worker"]);
         let lines = self.lines("UpgradeWorkerPools", "pools/1");
         lines.is_some_and(|lines| {
             let needs_person = |line: &&str| line.starts_with("degraded ") || line.starts_with("paused ");
-            lines.contains(&"told") && !lines.iter().any(needs_person)
+            lines.contains(&"told") && !lines.iter().any(needs_person) && !is_paused
         })
     }
 }

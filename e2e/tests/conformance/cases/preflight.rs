@@ -1,14 +1,14 @@
 //! What clusters are asked before an update (`docs/design/preflight.md`): every rule in use, on recorded objects.
 
 use anyhow::Result;
-use clusterversion::preflight::pools::pools_rule;
+use clusterversion::preflight::pools::{paused_rule, pools_rule};
 use clusterversion::preflight::recipe::{Rule, accept_rule, acks_rule, gates_rule, history_rule, offer_rule};
 use clusterversion::types::read_documents;
 use repository::data;
 use serde_json::{Value, json};
 
 use super::Step::Work;
-use super::{Case, config, map, named, strategy, told, work};
+use super::{Case, config, map, named, strategy, told, widget, work};
 
 /// The version that is asked for in `ConfigMaps`.
 const TARGET: &str = "4.20.4";
@@ -21,6 +21,7 @@ pub fn all() -> Result<Vec<Case>> {
     let mut cases = vec![
         gates(),
         pools(),
+        paused_pool(),
         feature_gates("preflight-feature-gates", true),
         feature_gates("preflight-no-feature-gates", false),
     ];
@@ -118,6 +119,26 @@ fn pools() -> Case {
         &[rule(0, &pools_rule())],
     );
     Case::new(name, vec![Work(work(&[named(name)], &[read]))]).on(vec![told(name, &status)])
+}
+
+/// A pool that does not say whether it is paused, that is paused, with nodes and without, and that is not.
+fn paused_pool() -> Case {
+    let name = "preflight-paused-pool";
+    let pool = |spec: &Value, nodes: i64| {
+        let mut pool = widget(name, spec);
+        pool["status"] = json!({"machineCount": nodes});
+        pool
+    };
+    let read = reading(
+        strategy(name, &json!({"type": "ReadOnly"})),
+        &[rule(0, &paused_rule())],
+    );
+    let (paused, resumed) = (json!({"paused": true}), json!({"paused": false}));
+    let places = [(&paused, 3), (&paused, 0), (&resumed, 3)];
+    let places = places.map(|(spec, nodes)| super::Step::Place(pool(spec, nodes)));
+    let mut all = vec![Work(work(&[named(name)], &[read]))];
+    all.extend(places);
+    Case::new(name, all).on(vec![pool(&json!({}), 3)])
 }
 
 /// The feature gates of a cluster, which are told for each version that it has come through.

@@ -67,4 +67,16 @@ fn a_message_that_is_not_of_the_rule_tells_nothing() {
         assert!(matches!(pools(&lines), Err(Missing::Unsupported(_))), "{lines:?}");
     }
     assert!(matches!(read_pools("told"), Err(Missing::Unsupported(_))));
+    for message in [
+        "",
+        "worker",
+        "paused/1\nother",
+        "paused/1\nworker\nworker",
+        "pools/1",
+    ] {
+        assert!(
+            matches!(read_paused(message), Err(Missing::Unsupported(_))),
+            "{message}"
+        );
+    }
 }

@@ -74,7 +74,7 @@ fn what_is_no_answer_is_never_an_offer_and_no_list_of_gates() {
     ] {
         assert!(read_gates(message, None).is_err(), "{message}");
         assert!(read_gates("keys/1", Some(message)).is_err(), "{message}");
-        assert!(read_gate_keys(message).is_err(), "{message}");
+        assert!(read_all_gates(message).is_err(), "{message}");
     }
 }
 
@@ -91,8 +91,18 @@ fn gates_that_are_acknowledged_do_not_count() {
     assert_eq!(keys(None), ["ack-4.19-a: An API goes.", "ack-4.19-b: Two."]);
     assert_eq!(keys(Some("keys/1\nkey ack-4.19-a")), ["ack-4.19-b: Two."]);
     assert_eq!(keys(Some("keys/1")).len(), 2);
-    let all = read_gate_keys(gates).unwrap();
-    assert_eq!(all.into_iter().collect::<Vec<_>>(), ["ack-4.19-a", "ack-4.19-b"]);
+    assert_eq!(read_all_gates(gates).unwrap().len(), 2);
+}
+
+#[test]
+fn the_text_of_a_gate_is_known_by_what_is_told_of_it() {
+    let long = format!("An API goes.\nRead: {}", "x".repeat(MAX_TEXT));
+    let told: String = long.replace('\n', " ").chars().take(MAX_TEXT).collect();
+    let gates = read_all_gates(&format!("keys/1\nkey ack-4.23-a {told}\nkey ack-4.23-b Two.")).unwrap();
+    assert!(is_text_of(&long, &gates[0]) && is_text_of("Two.", &gates[1]));
+    for other in ["", "Two", "Two. Three.", "An API goes."] {
+        assert!(!gates.iter().any(|gate| is_text_of(other, gate)), "{other}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Gates, and condition Upgradeable.
 
+use std::collections::BTreeSet;
+
 use super::super::recipe::{gates_rule, read_gates};
 use super::*;
 use crate::gates::ConfigMap;
@@ -60,6 +62,63 @@ fn gates_and_upgradeable_block_another_minor_version_only() {
     );
     asking.gates = gated.gates;
     assert_eq!(told(&asking, &all), "ready", "the gates are known by name");
+}
+
+#[test]
+fn gates_are_known_by_their_texts_where_no_reason_tells_them() {
+    let said = |reason: &str, message: &str| {
+        let mut facts = with_gates(&["ack-4.23-a", "ack-4.23-b"]);
+        facts.current = Ok("4.23.1".to_owned());
+        facts.health.as_mut().unwrap().upgradeable = Some(ClusterOperatorCondition {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            ..condition("Upgradeable", ConditionStatus::False)
+        });
+        facts
+    };
+    let plan = |acks: &[&str]| PlannedUpdate {
+        version: "5.0.1".to_owned(),
+        acks: set(acks),
+        ..plan()
+    };
+    let (one, several) = ("RiskNameNotCompatibleWithReasonProperty", "MultipleReasons");
+    let text = "An API is removed.";
+    let head = "Cluster should not be upgraded between minor or major versions for multiple reasons:";
+    let both = format!("{head}\n* {text}\n* {text}");
+    let gates = "blocked AdminAckRequired(ack-4.23-a,ack-4.23-b)";
+    for (reason, message) in [(one, text), (several, both.as_str())] {
+        let mut facts = said(reason, message);
+        assert_eq!(told(&facts, &plan(&[])), gates, "{message}");
+        assert_eq!(told(&facts, &plan(&["ack-4.23-a", "ack-4.23-b"])), "ready");
+        facts.gates = Ok(Vec::new());
+        assert_eq!(
+            told(&facts, &plan(&[])),
+            "unknown PreflightPending",
+            "the condition is older than the acknowledgments"
+        );
+    }
+    for (reason, message) in [
+        (one, "The operator is too old.".to_owned()),
+        (several, format!("{both}\n* The operator is too old.")),
+        (several, head.to_owned()),
+        // Up to 4.22 the texts of gates are one item, and the reasons are listed.
+        (
+            several,
+            format!("{text} admin-gates configmap gate ack-4.23-c must contain a non-empty value."),
+        ),
+        (
+            several,
+            format!("{head} AdminAckRequired,Incompatible\n* {text} {text}\n* Cluster operator olm"),
+        ),
+        ("Incompatible", text.to_owned()),
+    ] {
+        let expected = format!("{gates} NotUpgradeable");
+        assert_eq!(
+            told(&said(reason, &message), &plan(&[])),
+            expected,
+            "{reason}: {message}"
+        );
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@ use clusterversion::preflight::{OfferedRisk, PlannedUpdate, PreflightReason, Ver
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{map_of_probe as map, status_of_probe as healthy};
+use crate::testing::{map_of_probe as map, operator_of_probe, status_of_probe as healthy};
 
 /// What is read of the status after this change.
 fn facts(change: impl FnOnce(&mut Value)) -> Facts {
@@ -93,6 +93,44 @@ fn a_cluster_accepts_risks_by_name_if_its_feature_gate_says_so_of_its_version() 
     assert_eq!(told("True", "accept/1\nversion 4.20.3"), Ok(true));
     assert_eq!(told("True", "accept/1\nversion 4.20.2"), Ok(false));
     assert!(matches!(told("False", ""), Err(Missing::Forbidden(_))));
+}
+
+#[test]
+fn a_pool_tells_before_an_update_whether_it_is_paused() {
+    let operator = || operator_of_probe("pools/1\nversion 4.20.3\ntold\nupdated 1 worker");
+    let told = |pool: Option<(&str, &str)>| {
+        let add = |status: &mut Value| {
+            let manifests = status["resourceStatus"]["manifests"].as_array_mut().unwrap();
+            manifests.push(operator());
+            manifests.extend(pool.map(|(available, message)| {
+                json!({
+                    "resourceMeta": {"group": "machineconfiguration.openshift.io", "kind": "MachineConfigPool", "resource": "machineconfigpools", "name": "worker"},
+                    "conditions": [
+                        {"type": "Applied", "status": "True"},
+                        {"type": "Available", "status": available, "message": "machineconfigpools \"worker\" is forbidden"},
+                        {"type": "UpgradePausedPool", "status": "True", "message": message},
+                    ],
+                })
+            }));
+        };
+        facts(add).pools.map(|pools| pools.worker_is_paused)
+    };
+    assert_eq!(told(None), Ok(false), "it was not asked");
+    assert_eq!(told(Some(("True", "paused/1\nworker"))), Ok(true));
+    assert_eq!(told(Some(("True", "paused/1"))), Ok(false));
+    assert_eq!(
+        told(Some(("False", "paused/1\nworker"))),
+        Ok(false),
+        "there is none"
+    );
+    assert!(matches!(
+        told(Some(("Unknown", "paused/1"))),
+        Err(Missing::Forbidden(_))
+    ));
+    assert!(matches!(
+        told(Some(("True", "true"))),
+        Err(Missing::Unsupported(_))
+    ));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use clusterversion::preflight::Missing;
+use clusterversion::preflight::{Gate, Missing};
 
 use super::*;
 
@@ -13,7 +13,10 @@ fn facts(risk: &str, gate: &str) -> Facts {
         image: String::new(),
         risks: vec![risk],
     });
-    facts.gate_keys = Ok([gate.to_owned()].into());
+    facts.all_gates = Ok(vec![Gate {
+        key: gate.to_owned(),
+        text: String::new(),
+    }]);
     facts
 }
 
@@ -99,7 +102,7 @@ fn where_no_cluster_tells_its_gates_no_key_is_taken_for_misspelled() {
     );
     assert!(known.notes(&update).is_empty());
     let mut none = Facts::missing(&Missing::Pending);
-    none.gate_keys = Ok(BTreeSet::new());
+    none.all_gates = Ok(Vec::new());
     known.add(&c(1), &none, &update);
     assert_eq!(known.notes(&update).len(), 1);
 }

@@ -117,6 +117,49 @@ fn an_update_that_names_no_version_is_asked_for_no_gates() {
 }
 
 #[test]
+fn before_an_update_the_pool_of_workers_is_asked_beside_the_operator() {
+    let kinds_and_rules = |probe: &ProbeTemplate| {
+        let work: Value = serde_json::from_slice(&probe.body("edge-1", "uid-1", "team/spring")).unwrap();
+        let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap();
+        let kinds: Vec<String> = manifests
+            .iter()
+            .map(|one| one["kind"].as_str().unwrap().to_owned())
+            .collect();
+        let rules = manifests.last().unwrap()["rules"].as_array().unwrap();
+        let read =
+            |rule: &Value| format!("{}/{}", rule["apiGroups"][0], rule["resources"][0]).replace('"', "");
+        (
+            kinds[..kinds.len() - 1].join(" "),
+            rules.iter().map(read).collect::<Vec<_>>(),
+        )
+    };
+    let target = ClusterVersionSpec {
+        version: "4.20.4".to_owned(),
+        ..ClusterVersionSpec::default()
+    };
+    let (version, operator) = (
+        "config.openshift.io/clusterversions".to_owned(),
+        "config.openshift.io/clusteroperators".to_owned(),
+    );
+    let pool = "machineconfiguration.openshift.io/machineconfigpools".to_owned();
+    let before = ProbeTemplate::new(&target, false, true, SpokeRbac::Aggregate);
+    assert_eq!(
+        kinds_and_rules(&before),
+        (
+            "ClusterVersion ConfigMap ConfigMap ClusterOperator MachineConfigPool".to_owned(),
+            vec![version.clone(), operator.clone(), pool]
+        )
+    );
+    assert_eq!(
+        kinds_and_rules(&ProbeTemplate::workers(SpokeRbac::Aggregate)),
+        (
+            "ClusterVersion ClusterOperator".to_owned(),
+            vec![version, operator]
+        )
+    );
+}
+
+#[test]
 fn the_feature_gate_is_read_only_where_risks_are_accepted() {
     let probe = |risks: &[&str]| {
         let target = ClusterVersionSpec {

@@ -1,6 +1,6 @@
 //! What clusters are asked before an update, on recorded objects: the answers by rule are what the whole object says.
 
-use clusterversion::preflight::pools::{pools_rule, read_pools};
+use clusterversion::preflight::pools::{paused_rule, pools_rule, read_paused, read_pools};
 use clusterversion::preflight::recipe::{
     Rule, acks_rule, gates_rule, history_rule, offer_rule, read_gates, read_history, read_offer,
 };
@@ -197,4 +197,23 @@ fn pools_are_counted_by_what_the_machine_config_operator_says_of_them() {
         assert_eq!(told(untold), "pools/1\nversion 4.20.4");
     }
     assert_eq!(answer(&json!({"status": {}}), &pools_rule()), "pools/1");
+}
+
+#[test]
+fn a_pool_with_nodes_tells_that_it_is_paused() {
+    let told = |spec: Value, status: Value| {
+        let pool = json!({"spec": spec, "status": status});
+        read_paused(&answer(&pool, &paused_rule()))
+    };
+    let nodes = |count: i64| json!({"machineCount": count});
+    assert_eq!(told(json!({"paused": true}), nodes(3)), Ok(true));
+    assert_eq!(
+        told(json!({"paused": true}), json!({})),
+        Ok(true),
+        "how many nodes it has is not known"
+    );
+    assert_eq!(told(json!({"paused": true}), nodes(0)), Ok(false));
+    for spec in [json!({}), json!({"paused": false})] {
+        assert_eq!(told(spec, nodes(3)), Ok(false));
+    }
 }
