@@ -14,11 +14,13 @@ pub const IN_PROGRESS: &str = "InProgress";
 pub const COMPLETE: &str = "Complete";
 /// At least one cluster failed.
 pub const FAILED: &str = "Failed";
-/// Ready for kstatus. Equals Complete. While it is False, its reason is that of Stalled, Paused or `UpgradeRunning`.
+/// Ready for kstatus. Equals Complete. While it is False, its reason is that of Stalled, Paused, `WaitingForApproval` or
+/// `UpgradeRunning`.
 pub const READY: &str = "Ready";
 /// Reconciling for kstatus. A cluster is in flight or will start without a human.
 pub const RECONCILING: &str = "Reconciling";
-/// Stalled for kstatus. The upgrade is neither complete nor paused, and nothing will move until a human acts.
+/// Stalled for kstatus. The upgrade is neither complete nor paused nor waits for an approval, and nothing will move until a human
+/// acts.
 pub const STALLED: &str = "Stalled";
 
 /// The controller's clock differs from the hub's by more than 30 seconds, so no deadline fires. Listed only while

@@ -110,7 +110,7 @@ pub enum Command {
     /// Withdraw the update from clusters that have not accepted it yet. They count as neither complete nor failed.
     #[command(after_help = ABORT_EXAMPLES)]
     Abort(LeaveOutArgs),
-    /// Upgrade clusters after all that are skipped or aborted.
+    /// Take skipped or aborted clusters back into the upgrade.
     Unskip(UnskipArgs),
     /// List the checkpoints at which upgrades wait for approvals, and who approved.
     #[command(after_help = APPROVALS_EXAMPLES)]

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::json::At as _;
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, key};
 use crate::state::{KindId, State};
 use crate::write::{DeleteOptions, PatchKind, Writer, write_as};
 
 /// The field manager of the garbage collector.
 const COLLECTOR: &str = "kube-controller-manager";
+/// The finalizers that ask the garbage collector to do something first.
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
 
 /// Does all that is to be done, until nothing is left.
 pub(crate) fn collect(state: &mut State, now: &str) {
@@ -33,22 +36,48 @@ pub(crate) fn collect(state: &mut State, now: &str) {
     }
 }
 
-/// Deletes an object whose owners are all gone, and removes references to owners that are gone from others.
+/// What is known of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Alive,
+    /// It is being deleted, and its dependents before it.
+    Waiting,
+    Gone,
+}
+
+/// Deletes an object whose owners are all gone or wait for its deletion, and removes references to such owners from others.
 fn check_owners(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
     let owners = owners_of(object);
+    let found: Option<Vec<Owner>> = owners
+        .iter()
+        .map(|owner| find(state, owner, object.namespace()))
+        .collect();
+    // While one owner cannot be told, nothing is done.
+    let Some(found) = found else { return };
     let kept: Vec<Value> = owners
         .iter()
-        .filter(|owner| exists(state, owner, object.namespace()))
-        .cloned()
+        .zip(&found)
+        .filter(|(_, found)| **found == Owner::Alive)
+        .map(|(owner, _)| owner.clone())
         .collect();
-    if owners.is_empty() || kept.len() == owners.len() {
+    if kept.len() == owners.len() {
         return;
     }
-    if kept.is_empty() {
-        delete(state, id, &object.key, now);
-    } else {
+    if !kept.is_empty() {
         set_owners(state, id, &object.key, kept, now);
+        return;
     }
+    // The dependents of what an owner waits for go first, too, unless one of them waits as well: that would be a circle.
+    let dependents = state.dependents_of(&object.uid);
+    let waits = |(id, key): &(KindId, Key)| {
+        state
+            .collection(*id)
+            .get(key)
+            .is_some_and(|found| is_waiting(found))
+    };
+    let is_foreground =
+        found.contains(&Owner::Waiting) && !dependents.is_empty() && !dependents.iter().any(waits);
+    delete(state, id, &object.key, is_foreground.then_some("Foreground"), now);
 }
 
 fn owners_of(object: &Object) -> Vec<Value> {
@@ -57,32 +86,54 @@ fn owners_of(object: &Object) -> Vec<Value> {
     owners.and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// Whether the owner of an object in a namespace exists: in the same namespace or in none.
-fn exists(state: &State, owner: &Value, namespace: &str) -> bool {
+/// What is known of an owner of an object in a namespace. `None` if its kind is not served, or if it is in a namespace and the
+/// object is in none.
+fn find(state: &State, owner: &Value, namespace: &str) -> Option<Owner> {
     let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    let (kind, name, uid) = (text("kind"), text("name"), text("uid"));
-    let near = format!("{namespace}/{name}");
-    state.has_uid(group, kind, &near, uid) || state.has_uid(group, kind, name, uid)
+    let mut collections = state.collections().iter();
+    let collection = collections
+        .find(|collection| collection.kind.group == group && collection.kind.kind == text("kind"))?;
+    let namespace = match (collection.kind.namespaced, namespace) {
+        (true, "") => return None,
+        (true, namespace) => namespace,
+        (false, _) => "",
+    };
+    let found = collection.get(&key(namespace, text("name")));
+    Some(match found.filter(|found| found.uid.as_ref() == text("uid")) {
+        None => Owner::Gone,
+        Some(found) if is_waiting(found) => Owner::Waiting,
+        Some(_) => Owner::Alive,
+    })
+}
+
+/// Whether an object is being deleted and waits for its dependents.
+fn is_waiting(object: &Object) -> bool {
+    object.is_deleting && has_finalizer(&object.value(), FOREGROUND)
+}
+
+fn has_finalizer(value: &Value, name: &str) -> bool {
+    let list = value.at("/metadata/finalizers").and_then(Value::as_array);
+    list.is_some_and(|list| list.iter().any(|finalizer| finalizer == name))
 }
 
 /// Removes the finalizers of the garbage collector when what they wait for is done.
 fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
     let mut value = Value::clone(&object.value());
-    let has = |value: &Value, name: &str| {
-        let list = value.at("/metadata/finalizers").and_then(Value::as_array);
-        list.is_some_and(|list| list.iter().any(|finalizer| finalizer == name))
-    };
     let dependents = state.dependents_of(&object.uid);
-    if has(&value, "orphan") {
+    if has_finalizer(&value, ORPHAN) {
         for (id, key) in dependents {
             remove_owner(state, id, &key, &object.uid, now);
         }
-    } else if has(&value, "foregroundDeletion") {
+    } else if has_finalizer(&value, FOREGROUND) {
         for (id, key) in &dependents {
-            delete(state, *id, key, now);
+            let dependent = state.collection(*id).get(key).cloned();
+            if let Some(dependent) = dependent.filter(|dependent| !dependent.is_deleting) {
+                check_owners(state, *id, &dependent, now);
+            }
         }
-        if !state.dependents_of(&object.uid).is_empty() {
+        let left = state.dependents_of(&object.uid);
+        if left.iter().any(|(id, key)| blocks(state, *id, key, &object.uid)) {
             return;
         }
     } else {
@@ -92,7 +143,7 @@ fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &st
         .pointer_mut("/metadata/finalizers")
         .and_then(Value::as_array_mut)
     {
-        list.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");
+        list.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
         let is_free = list.is_empty();
         if is_free {
             // The last state that was stored.
@@ -106,6 +157,16 @@ fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &st
             state.put(id, Arc::clone(&object.key), value, object.managers.clone());
         }
     }
+}
+
+/// Whether an owner that is being deleted must wait for this dependent.
+fn blocks(state: &State, id: KindId, key: &Key, uid: &str) -> bool {
+    let Some(object) = state.collection(id).get(key) else {
+        return false;
+    };
+    owners_of(object)
+        .iter()
+        .any(|owner| owner["uid"] == uid && owner["blockOwnerDeletion"] == true)
 }
 
 fn remove_owner(state: &mut State, id: KindId, key: &Key, uid: &str, now: &str) {
@@ -147,7 +208,7 @@ fn end_namespace(state: &mut State, id: KindId, namespace: &Arc<Object>, now: &s
                 .map(|object| Arc::clone(&object.key))
                 .collect();
             for key in keys {
-                delete(state, other, &key, now);
+                delete(state, other, &key, None, now);
             }
         }
     }
@@ -167,9 +228,10 @@ fn end_namespace(state: &mut State, id: KindId, namespace: &Arc<Object>, now: &s
     }
 }
 
-fn delete(state: &mut State, id: KindId, key: &Key, now: &str) {
+fn delete(state: &mut State, id: KindId, key: &Key, policy: Option<&str>, now: &str) {
+    let options = DeleteOptions::default().with_policy(policy.map(str::to_owned));
     write(state, id, key, now, |writer| {
         // Whoever else deleted it was faster.
-        let _ = writer.delete(&DeleteOptions::default());
+        let _ = writer.delete(&options);
     });
 }

@@ -25,6 +25,8 @@ pub struct State {
     revision: u64,
     /// The objects that name a uid as their owner.
     dependents: BTreeMap<Box<str>, BTreeSet<(KindId, Key)>>,
+    /// The objects that are being deleted, by uid. They may wait for their dependents.
+    deleting: BTreeMap<Box<str>, (KindId, Key)>,
     /// What the garbage collector must look at.
     unchecked: BTreeSet<(KindId, Key)>,
     uids: UidSource,
@@ -50,6 +52,7 @@ pub struct Snapshot {
     collections: Vec<BTreeMap<Key, Arc<Object>>>,
     revision: u64,
     dependents: BTreeMap<Box<str>, BTreeSet<(KindId, Key)>>,
+    deleting: BTreeMap<Box<str>, (KindId, Key)>,
     unchecked: BTreeSet<(KindId, Key)>,
 }
 
@@ -79,6 +82,7 @@ impl State {
             collections: Vec::new(),
             revision: 0,
             dependents: BTreeMap::new(),
+            deleting: BTreeMap::new(),
             unchecked: BTreeSet::new(),
             uids: UidSource { seed, count: 0 },
             history,
@@ -197,9 +201,12 @@ impl State {
                 if let Some(dependents) = self.dependents.get_mut(owner) {
                     dependents.remove(&entry);
                 }
+                // The owner may have waited for this.
+                self.unchecked.extend(self.deleting.get(owner).cloned());
             }
         }
         if change.kind == ChangeKind::Deleted {
+            self.deleting.remove(&change.after.uid);
             let orphaned = self
                 .dependents
                 .get(&change.after.uid)
@@ -217,6 +224,9 @@ impl State {
                     .entry(owner.clone())
                     .or_default()
                     .insert(entry.clone());
+            }
+            if change.after.is_deleting {
+                self.deleting.insert(change.after.uid.clone(), entry.clone());
             }
             if change.after.is_deleting || !change.after.owners.is_empty() {
                 self.unchecked.insert(entry);
@@ -256,23 +266,12 @@ impl State {
         self.unchecked.is_empty()
     }
 
-    /// Whether an object with this uid exists.
-    pub(crate) fn has_uid(&self, group: &str, kind: &str, key: &str, uid: &str) -> bool {
-        self.collections
-            .iter()
-            .filter(|collection| collection.kind.group == group && collection.kind.kind == kind)
-            .any(|collection| {
-                collection
-                    .get(key)
-                    .is_some_and(|object| object.uid.as_ref() == uid)
-            })
-    }
-
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             collections: self.collections.iter().map(Collection::copy).collect(),
             revision: self.revision,
             dependents: self.dependents.clone(),
+            deleting: self.deleting.clone(),
             unchecked: self.unchecked.clone(),
         }
     }
@@ -284,6 +283,7 @@ impl State {
         }
         self.revision = snapshot.revision;
         self.dependents = snapshot.dependents;
+        self.deleting = snapshot.deleting;
         self.unchecked = snapshot.unchecked;
     }
 

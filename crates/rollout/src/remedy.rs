@@ -158,11 +158,11 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PoolDegraded,
-        "Fix the MachineConfigPool that the message names on the cluster (oc get machineconfigpools). The cluster then starts automatically.",
+        "Fix the MachineConfigPool that the message names on the cluster (oc get machineconfigpools). The cluster then starts automatically, or continues if it has started.",
     ),
     (
         Reason::PoolPaused,
-        "Unpause the MachineConfigPool that the message names on the cluster. The cluster then starts automatically.",
+        "Unpause the MachineConfigPool that the message names on the cluster. The cluster then starts automatically, or continues if it has started.",
     ),
     (
         Reason::UnreadableCluster,
@@ -241,11 +241,11 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::ReleaseNotAccepted,
-        "The cluster did not accept the release. Read the message; common causes are a missing signature, an image that cannot be pulled, and a precondition that is not met. If it names AdminAckRequired, a gate of the release must be acknowledged: kubectl mcu ack.",
+        "The cluster did not accept the release. Read the message; common causes are a missing signature, an image that cannot be pulled, and a precondition that is not met. If it names AdminAckRequired, acknowledge the gate on the cluster, in ConfigMap admin-acks of namespace openshift-config: kubectl mcu ack reaches only clusters that were not asked for the update yet.",
     ),
     (
         Reason::NotUpgradeable,
-        "Fix what the message names on the cluster (Upgradeable=False): often an operator must be updated first, or a gate must be acknowledged (AdminAckRequired: kubectl mcu ack). The update then continues automatically.",
+        "Fix what the message names on the cluster (Upgradeable=False): often an operator must be updated first, or a gate must be acknowledged (AdminAckRequired: kubectl mcu ack, or ConfigMap admin-acks on a cluster that was asked already). The update then continues automatically.",
     ),
     (
         Reason::Failing,

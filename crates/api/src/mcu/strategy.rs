@@ -15,7 +15,7 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeStrategy {
     /// Clusters from which the request of the update is withdrawn, if they have not accepted it yet. They count as neither complete nor
-    /// failed. An update that a cluster has accepted is never torn: it goes on. A cluster that is removed from the list is upgraded
+    /// failed. An update that a cluster has accepted continues. A cluster that is removed from the list is upgraded
     /// after all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]

@@ -47,8 +47,8 @@ pub struct DayArgs {
     /// maxConcurrency.
     #[arg(long = "max-concurrency", value_name = "N", default_value_t = 100)]
     pub slots: usize,
-    /// How many times faster time runs.
-    #[arg(long, value_name = "F", default_value_t = 180, value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many times faster time runs. What the hub needs for its writes is not scaled, so it counts as so many times more.
+    #[arg(long, value_name = "F", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..))]
     pub factor: u32,
     /// Play only the day on which clusters are asked first.
     #[arg(long)]
@@ -83,6 +83,8 @@ struct Report {
     simulated_hours: f64,
     /// Simulated hours that the canaries, and then all slots without a gap between two clusters, need for the same updates.
     needed_hours: f64,
+    /// Simulated hours for the same updates, started in the same order, if no slot is ever free while a cluster waits.
+    gapless_hours: f64,
     complete: usize,
     failed: usize,
     blocked: usize,
@@ -184,10 +186,11 @@ fn report(args: &DayArgs, fixtures: &Fixtures, ended: &Ended, (seconds, asked): 
     let hours = |seconds: f64| seconds * f64::from(args.factor) / 3600.0;
     let simulated_hours = hours(seconds);
     let needed_hours = fixtures::CANARY_HOURS + hours(verdict::slot_seconds(rows)) / float(args.slots);
+    let gapless_hours = hours(verdict::gapless_seconds(rows, args.slots));
     let told_hours = ended.told.map(|told| hours(told.as_secs_f64()));
     let held_in_vain = ended.held_in_vain.len();
     let thresholds = if asked {
-        thresholds(simulated_hours / needed_hours, told_hours, held_in_vain)
+        thresholds((simulated_hours, gapless_hours), told_hours, held_in_vain)
     } else {
         Vec::new()
     };
@@ -201,6 +204,7 @@ fn report(args: &DayArgs, fixtures: &Fixtures, ended: &Ended, (seconds, asked): 
         seconds,
         simulated_hours,
         needed_hours,
+        gapless_hours,
         held_in_vain,
         told_hours,
         thresholds,
@@ -215,14 +219,14 @@ fn report(args: &DayArgs, fixtures: &Fixtures, ended: &Ended, (seconds, asked): 
 }
 
 /// What asking clusters first must bring.
-fn thresholds(over_need: f64, told_hours: Option<f64>, held_in_vain: usize) -> Vec<Threshold> {
+fn thresholds((day, gapless): (f64, f64), told_hours: Option<f64>, held_in_vain: usize) -> Vec<Threshold> {
     let held = float(held_in_vain);
     let told = told_hours.unwrap_or(f64::INFINITY);
     vec![
         Threshold::count(
-            "the whole day over what its slots need",
-            (Side::AtMost, 1.25),
-            over_need,
+            "the whole day over one without a free slot",
+            (Side::AtMost, 1.05),
+            day / gapless,
             "",
         ),
         Threshold::count("slots held in vain", (Side::AtMost, 0.0), held, ""),
@@ -370,8 +374,8 @@ fn print(report: &Report) {
         report.seed
     );
     println!(
-        "{} clusters held a slot for a cause of which they could have told before; canaries and slots need {:.1} h",
-        report.held_in_vain, report.needed_hours
+        "{} clusters held a slot for a cause of which they could have told before; canaries and slots need {:.1} h, in this order {:.1} h",
+        report.held_in_vain, report.needed_hours, report.gapless_hours
     );
     for threshold in &report.thresholds {
         println!("{threshold}");

@@ -1,9 +1,11 @@
 //! Whether a cluster ended as its case says.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use api::ReportRow;
 use api::report::{Outcome, Phase, Stage};
+use chrono::TimeDelta;
 use rollout::Reason;
 use serde::Serialize;
 
@@ -133,6 +135,30 @@ pub fn slot_seconds(rows: &BTreeMap<String, ReportRow>) -> f64 {
         Some((end - update.started_at).as_seconds_f64())
     });
     updates.sum()
+}
+
+/// Seconds from the first start to the last end, if each cluster takes as long as it did, in the order in which they were started: first
+/// the canaries, then the others, each as soon as a slot is free.
+#[must_use]
+pub fn gapless_seconds(rows: &BTreeMap<String, ReportRow>, slots: usize) -> f64 {
+    let updates = rows.values().filter_map(|row| {
+        let update = row.steps.iter().find(|step| step.name == Stage::Platform)?;
+        let end = update.finished_at.unwrap_or(row.since);
+        let (held, whole) = (end - update.started_at, row.since - update.started_at);
+        Some((row.canary, update.started_at, held, whole))
+    });
+    let (canaries, mut others): (Vec<_>, Vec<_>) = updates.partition(|(canary, ..)| *canary);
+    others.sort_by_key(|(_, started, ..)| *started);
+    let canaries = canaries.iter().map(|(.., whole)| *whole).max();
+    let begin = canaries.unwrap_or(TimeDelta::zero());
+    let mut free: BinaryHeap<_> = std::iter::repeat_n(Reverse(begin), slots.max(1)).collect();
+    let mut last = begin;
+    for (_, _, held, whole) in others {
+        let Some(Reverse(start)) = free.pop() else { break };
+        free.push(Reverse(start + held));
+        last = last.max(start + whole);
+    }
+    last.as_seconds_f64()
 }
 
 /// Judges all clusters.

@@ -26,7 +26,7 @@ Examples:
 /// Flags of `approvals`.
 #[derive(Clone, Debug, Args)]
 pub struct ApprovalsArgs {
-    /// Name of the upgrade. The default are all upgrades of the namespace, or with -A of all namespaces.
+    /// Name of the upgrade. The default is all upgrades of the namespace, or with -A of all namespaces.
     #[arg(value_parser = object_name)]
     pub name: Option<String>,
 }

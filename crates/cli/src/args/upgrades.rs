@@ -112,7 +112,7 @@ pub struct RetryArgs {
     /// Name of the upgrade.
     #[arg(value_parser = object_name)]
     pub name: String,
-    /// Names of the ManagedClusters to retry. The default are all that failed.
+    /// Names of the ManagedClusters to retry. The default is all that failed.
     #[arg(value_name = "CLUSTER", value_parser = object_name)]
     pub clusters: Vec<String>,
     /// Retry only clusters that failed for this reason, one of those that kubectl mcu causes shows. May be repeated.
@@ -141,7 +141,7 @@ pub struct LeaveOutArgs {
     /// Leave canaries out, too. The other clusters then start without them.
     #[arg(long)]
     pub acknowledge_canary: bool,
-    /// Edit nothing, and print what would become of the clusters.
+    /// Edit nothing, and print what would happen to the clusters.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -152,7 +152,7 @@ pub struct UnskipArgs {
     /// Name of the upgrade.
     #[arg(value_parser = object_name)]
     pub name: String,
-    /// Names of the ManagedClusters to upgrade after all.
+    /// Names of the ManagedClusters to take back.
     #[arg(value_name = "CLUSTER", required = true, value_parser = object_name)]
     pub clusters: Vec<String>,
     /// Edit nothing, and print what would happen.
@@ -189,7 +189,7 @@ pub struct AckArgs {
 /// Flags of `accept` and `ack`.
 #[derive(Clone, Debug, Args)]
 pub struct ConsentArgs {
-    /// Why it is acceptable. The reason is kept in the spec.
+    /// Why it is accepted or acknowledged. The reason is kept in the spec.
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
     /// Edit nothing, and print the part of the spec that would change, as a manifest for a Git repository.

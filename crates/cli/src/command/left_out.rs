@@ -178,7 +178,7 @@ fn refusal(row: &ReportRow, list: List) -> Option<String> {
             list.field()
         )),
         phase if list == List::Abort && has_accepted(phase) => Some(format!(
-            "{cluster} has accepted the update (phase {phase}), and a running update is not torn; wait for its end, or skip the cluster so that its failure does not count"
+            "{cluster} has accepted the update (phase {phase}), and no running update is interrupted; wait for its end, or skip the cluster so that its failure does not count"
         )),
         _ => None,
     }

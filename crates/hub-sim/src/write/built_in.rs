@@ -26,6 +26,8 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
     }
     if matches!(kind.kind.as_str(), "ConfigMap" | "Secret") {
         causes.extend(data_cause(kind, object));
+        causes.extend(key_causes(object));
+        causes.extend(live.into_iter().flat_map(|live| fixed_causes(kind, object, live)));
     }
     if kind.kind == "Lease" {
         for field in ["leaseDurationSeconds", "leaseTransitions"] {
@@ -61,6 +63,60 @@ fn data_cause(kind: &Kind, object: &Value) -> Option<Cause> {
     let field = if kind.kind == "Secret" { "data" } else { "[]" };
     let text = format!("Too long: may not be more than {MOST} bytes");
     (total > MOST).then(|| Cause::new(field, CauseKind::TooLong, text))
+}
+
+/// The keys of config maps and secrets are names of files, and each is there once.
+fn key_causes(object: &Value) -> Vec<Cause> {
+    let entries = |field: &str| object.get(field).and_then(Value::as_object);
+    let binary = entries("binaryData");
+    let mut causes = Vec::new();
+    for field in ["data", "binaryData"] {
+        for key in entries(field).into_iter().flatten().map(|(key, _)| key) {
+            let is_twice = field == "data" && binary.is_some_and(|binary| binary.contains_key(key));
+            let twice = is_twice.then_some("duplicate of key present in binaryData");
+            for why in key_problem(key).into_iter().chain(twice) {
+                let text = format!("Invalid value: {}: {why}", Value::from(key.as_str()));
+                causes.push(Cause::new(&format!("{field}[{key}]"), CauseKind::Invalid, text));
+            }
+        }
+    }
+    causes
+}
+
+fn key_problem(key: &str) -> Option<&'static str> {
+    const LETTERS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+                           'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_' | b'.');
+    match key {
+        "." => Some("must not be '.'"),
+        ".." => Some("must not be '..'"),
+        key if key.len() > 253 => Some("must be no more than 253 bytes"),
+        key if key.is_empty() || !key.bytes().all(is_letter) => Some(LETTERS),
+        key if key.starts_with("..") => Some("must not start with '..'"),
+        _ => None,
+    }
+}
+
+/// What cannot be changed: the type of a secret, and the content of what says that it is immutable.
+fn fixed_causes(kind: &Kind, object: &Value, live: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if kind.kind == "Secret" && object.get("type") != live.get("type") {
+        let shown = object.get("type").unwrap_or(&Value::Null);
+        let text = format!("Invalid value: {shown}: field is immutable");
+        causes.push(Cause::new("type", CauseKind::Invalid, text));
+    }
+    let is_fixed = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
+    if is_fixed(live) {
+        let fields = ["data", "binaryData"];
+        let changed = fields
+            .into_iter()
+            .filter(|field| object.get(field) != live.get(field));
+        let freed = (!is_fixed(object)).then_some("immutable");
+        let why = "Forbidden: field is immutable when `immutable` is set";
+        let cause = |field: &str| Cause::new(field, CauseKind::Forbidden, why);
+        causes.extend(freed.into_iter().chain(changed).map(cause));
+    }
+    causes
 }
 
 /// Finalizers of the core group must have a domain.

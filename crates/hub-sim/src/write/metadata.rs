@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::text;
 use crate::json::At as _;
 use crate::schema::{Cause, CauseKind};
 
@@ -62,16 +63,14 @@ pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
             causes.push(Cause::new("metadata.labels", CauseKind::Invalid, text));
         }
         let value = value.as_str().unwrap_or_default();
-        if !value.is_empty() && (value.len() > 63 || !matches(NAME, value)) {
-            let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
-                       start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
-                       for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+        if let Some(why) = label_value_problem(value) {
             let text = format!("Invalid value: {}: {why}", Value::from(value));
             causes.push(Cause::new("metadata.labels", CauseKind::Invalid, text));
         }
     }
     causes.extend(annotation_causes(object));
     let owners = object.at("/metadata/ownerReferences").and_then(Value::as_array);
+    causes.extend(owners.into_iter().flat_map(|owners| controller_causes(owners)));
     for owner in owners.into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             let value = owner.get(field).and_then(Value::as_str);
@@ -84,6 +83,44 @@ pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
         }
     }
     causes
+}
+
+/// Only one owner can be the controller.
+fn controller_causes(owners: &[Value]) -> Vec<Cause> {
+    let mut controllers = owners
+        .iter()
+        .filter(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+    let Some(first) = controllers.next() else {
+        return Vec::new();
+    };
+    let all: Vec<String> = owners.iter().map(shown_owner).collect();
+    let name = |owner: &Value| format!("{}/{}", text(owner, "/kind"), text(owner, "/name"));
+    let cause = |other: &Value| {
+        let text = format!(
+            "Invalid value: [{}]: Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+            all.join(","),
+            name(first),
+            name(other)
+        );
+        Cause::new("metadata.ownerReferences", CauseKind::Invalid, text)
+    };
+    controllers.map(cause).collect()
+}
+
+/// An owner as the server prints it.
+fn shown_owner(owner: &Value) -> String {
+    const FIELDS: [&str; 6] = [
+        "apiVersion",
+        "kind",
+        "name",
+        "uid",
+        "controller",
+        "blockOwnerDeletion",
+    ];
+    let fields = FIELDS
+        .into_iter()
+        .filter_map(|field| Some(format!("\"{field}\":{}", owner.get(field)?)));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
 /// What is wrong with annotations: their names, whose case does not matter, and the size of all together.
@@ -104,8 +141,17 @@ fn annotation_causes(object: &Value) -> Vec<Cause> {
     causes
 }
 
+/// What is wrong with the value of a label; `None` if nothing is.
+pub(crate) fn label_value_problem(value: &str) -> Option<&'static str> {
+    const WHY: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start \
+                       and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
+                       validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+    let is_right = value.is_empty() || (value.len() <= 63 && matches(NAME, value));
+    (!is_right).then_some(WHY)
+}
+
 /// What is wrong with a name that may have a domain before a slash; `None` if nothing is.
-pub(super) fn qualified_name_problem(name: &str) -> Option<String> {
+pub(crate) fn qualified_name_problem(name: &str) -> Option<String> {
     let (prefix, own) = name
         .rsplit_once('/')
         .map_or((None, name), |(prefix, own)| (Some(prefix), own));

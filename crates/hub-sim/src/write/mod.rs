@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(crate) use self::delete::{DeleteOptions, Deleted};
+pub(crate) use self::metadata::{label_value_problem, qualified_name_problem};
 pub(crate) use self::patch::PatchKind;
 use crate::error::ApiError;
 use crate::fields::{FieldSet, Manager, Managers, Operation, Rules};

@@ -162,10 +162,11 @@ impl Writer<'_> {
     }
 }
 
-/// RFC 7396.
+/// RFC 7396. Unlike it, the server also drops the `null` fields of objects within lists.
 fn merge_patch(target: &mut Value, patch: &Value) {
     let Some(patch) = patch.as_object() else {
         *target = patch.clone();
+        drop_null_fields(target);
         return;
     };
     if !target.is_object() {
@@ -181,7 +182,20 @@ fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-/// RFC 6902, by the crate of kube. Unlike it, the server takes the replacement of a field that is absent as an addition.
+/// Removes what is `null` in objects, but no items of lists.
+fn drop_null_fields(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_null_fields);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_null_fields),
+        _ => {}
+    }
+}
+
+/// RFC 6902, by the crate of kube. Unlike it, the server takes the replacement of a field that is absent as an addition, and a
+/// field that is absent as equal to `null`.
 fn json_patch(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let patch: json_patch::Patch =
         serde_json::from_value(patch.clone()).map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -194,7 +208,12 @@ fn json_patch(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     }
     for operation in patch.0 {
         let operation = match operation {
-            PatchOperation::Replace(replace) if target.pointer(replace.path.as_str()).is_none() => {
+            PatchOperation::Test(test)
+                if test.value.is_null() && is_absent_field(target, test.path.as_str()) =>
+            {
+                continue;
+            }
+            PatchOperation::Replace(replace) if is_absent_field(target, replace.path.as_str()) => {
                 PatchOperation::Add(AddOperation {
                     path: replace.path,
                     value: replace.value,
@@ -205,4 +224,10 @@ fn json_patch(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
         json_patch::patch(target, &[operation]).map_err(|_| ApiError::patch_failed())?;
     }
     Ok(())
+}
+
+/// Whether a path names a field that a map lacks. Items of lists are no fields.
+fn is_absent_field(target: &Value, path: &str) -> bool {
+    let above = path.rsplit_once('/').and_then(|(above, _)| target.pointer(above));
+    above.is_some_and(Value::is_object) && target.pointer(path).is_none()
 }

@@ -32,7 +32,9 @@ impl Writer<'_> {
             ))
         };
         let unknown = self.coerce(object, Nulls::Drop).map_err(|why| refused(&why))?;
-        self.judge(unknown).map_err(|why| refused(&why))
+        self.judge(unknown).map_err(|why| refused(&why))?;
+        self.drop_equal_owners(object, "");
+        Ok(())
     }
 
     /// Reads an object that a patch made.
@@ -44,7 +46,33 @@ impl Writer<'_> {
             .and_then(|()| self.coerce(object, Nulls::Drop));
         let unknown = unknown.map_err(|why| ApiError::invalid_patch(&object.to_string(), &why))?;
         self.judge(unknown)
-            .map_err(|why| ApiError::invalid_patch(&patched.unwrap_or_default(), &why))
+            .map_err(|why| ApiError::invalid_patch(&patched.unwrap_or_default(), &why))?;
+        self.drop_equal_owners(object, " after mutating admission happens");
+        Ok(())
+    }
+
+    /// Removes owners that are there twice, with a warning.
+    fn drop_equal_owners(&mut self, object: &mut Value, when: &str) {
+        let owners = object.pointer_mut("/metadata/ownerReferences");
+        let Some(owners) = owners.and_then(Value::as_array_mut) else {
+            return;
+        };
+        let (mut kept, mut uids): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
+        for owner in std::mem::take(owners) {
+            if kept.contains(&owner) {
+                uids.push(text(&owner, "/uid").to_owned());
+            } else {
+                kept.push(owner);
+            }
+        }
+        *owners = kept;
+        if !uids.is_empty() {
+            self.warnings.push(format!(
+                ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
+                 reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+                uids.join(", ")
+            ));
+        }
     }
 
     /// Refuses unknown fields and fields that are there twice, or warns of them.

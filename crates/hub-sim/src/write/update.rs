@@ -52,7 +52,10 @@ impl Writer<'_> {
         let given = take_managed_fields(next);
         let known = match given {
             _ if !self.subresource.is_empty() => live.managers.clone(),
-            Some(entries) if is_reset(&entries) => Managers::default(),
+            // Of a custom kind, an empty list is no list.
+            Some(entries) if is_reset(&entries) && !(self.kind.is_custom && entries.is_empty()) => {
+                Managers::default()
+            }
             Some(entries) => match Managers::from_json(&entries) {
                 Ok(managers) if !managers.is_empty() => managers,
                 _ => live.managers.clone(),

@@ -95,6 +95,67 @@ pub async fn revisions(client: &Client) -> Vec<Value> {
     ]
 }
 
+/// What becomes of owners and their dependents: owners `o…` that are deleted in the foreground, dependents `d…` that have another
+/// owner, do not block or are held, and owners of unknown kinds.
+pub async fn owners(client: &Client) -> Vec<Value> {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let side = Side::new(client.clone(), 0);
+    let create = async |name: &str, owners: Value, finalizers: Value| {
+        let metadata = json!({"name": name, "ownerReferences": owners, "finalizers": finalizers});
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        let created = side
+            .send(Method::POST, MAPS, "application/json", Some(&body))
+            .await;
+        assert_eq!(created.code, 201, "{}", created.body);
+        let uid = &created.body["metadata"]["uid"];
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "blockOwnerDeletion": true})
+    };
+    let mut owners = Vec::new();
+    for name in ["o1", "o2", "o3", "o4"] {
+        owners.push(create(name, json!([]), json!([])).await);
+    }
+    create("d1", json!([owners[0], owners[1]]), json!([])).await;
+    owners[2]["blockOwnerDeletion"] = false.into();
+    create("d3", json!([owners[2]]), json!(["example.com/hold"])).await;
+    let middle = create("d4", json!([owners[3]]), json!([])).await;
+    create("d5", json!([middle]), json!(["example.com/hold"])).await;
+    let unknown = json!({"apiVersion": "example.com/v1", "kind": "Unknown", "name": "x", "uid": "x"});
+    create("d6", json!([unknown]), json!([])).await;
+    let policy = json!({"propagationPolicy": "Foreground"});
+    for name in ["o1", "o3", "o4"] {
+        side.send(
+            Method::DELETE,
+            &format!("{MAPS}/{name}"),
+            "application/json",
+            Some(&policy),
+        )
+        .await;
+    }
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        for name in ["o1", "o2", "o3", "o4", "d1", "d3", "d4", "d5", "d6"] {
+            let object = side.send(Method::GET, &format!("{MAPS}/{name}"), "", None).await;
+            let metadata = &object.body["metadata"];
+            let owners = metadata["ownerReferences"].as_array().map(Vec::len);
+            found.push(json!([name, object.code, metadata["finalizers"], owners]));
+        }
+        // What was held is released, and with it the owners that waited.
+        for name in ["d3", "d5"] {
+            let release = json!({"metadata": {"finalizers": null}});
+            let path = format!("{MAPS}/{name}");
+            side.send(
+                Method::PATCH,
+                &path,
+                "application/merge-patch+json",
+                Some(&release),
+            )
+            .await;
+        }
+    }
+    found
+}
+
 /// The end of a namespace whose content is held: nothing can be created in it, and it goes with the last finalizer.
 pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
     let namespace = side.namespace().to_owned();

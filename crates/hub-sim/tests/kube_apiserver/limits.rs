@@ -79,6 +79,8 @@ async fn writes(side: &Side) -> Vec<Value> {
         (LEASES_TRIED, lease(3_000_000_000)),
         (MAPS_STRICT, twice()),
         (MAPS_TRIED, twice()),
+        (MAPS_TRIED, owned(&["one", "two", "three"], true)),
+        (MAPS_TRIED, owned(&["one", "two", "one", "one", "two"], false)),
     ] {
         let length = body.len();
         let answer = side
@@ -129,6 +131,65 @@ async fn selections(side: &Side) -> Vec<Value> {
         let answer = side.send(Method::GET, &path, "", None).await;
         found.push(json!([path, answer.code, answer.body["items"]]));
     }
+    found.extend(label_selections(side).await);
+    found
+}
+
+/// Names of namespaces that labels select, or that the selector is refused. Texts differ.
+async fn label_selections(side: &Side) -> Vec<Value> {
+    for name in ["selected-5", "selected-7"] {
+        let (_, number) = name.split_at("selected-".len());
+        let metadata = json!({"name": name, "labels": {"size": number, "selected": "yes"}});
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        side.send(Method::POST, "/api/v1/namespaces", JSON, Some(&body))
+            .await;
+    }
+    let mut found = Vec::new();
+    for selector in [
+        "size>5",
+        "size<7",
+        "size > 4,size<6",
+        "selected>5",
+        "size>x",
+        "size>",
+        "size>-5",
+        "! size,selected",
+        "!!size",
+        "selected\tin\t(yes)",
+        "selected in (yes,)",
+        "selected in ()",
+        "selected in (yes no)",
+        "selected in (!)",
+        "selected in",
+        "selected in yes",
+        "selected=yes no",
+        "selected=yes=no",
+        "!selected=yes",
+        "=yes",
+        "selected=-yes",
+        "selected=(yes)",
+        "a/b/c=1",
+        "-a",
+        ",",
+        "!",
+        ",selected",
+        "selected,",
+        "selected,,size",
+        " ",
+        "in in (in)",
+        "selected,!in",
+        "notin!=in,selected",
+    ] {
+        let labels: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+        let path = format!("/api/v1/namespaces?labelSelector={labels}");
+        let answer = side.send(Method::GET, &path, "", None).await;
+        let items = answer.body["items"].as_array();
+        let names = items.into_iter().flatten().map(|item| &item["metadata"]["name"]);
+        let names: Vec<&Value> = names
+            .filter(|name| name.as_str().unwrap().starts_with("selected-"))
+            .collect();
+        found.push(json!([selector, answer.code, names]));
+    }
     found
 }
 
@@ -173,6 +234,20 @@ fn lease(seconds: u64) -> String {
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "limits"},
         "spec": {"leaseDurationSeconds": seconds},
+    })
+    .to_string()
+}
+
+/// A map with owners, some of which may be equal, or all its controllers.
+fn owned(uids: &[&str], are_controllers: bool) -> String {
+    let owner = |uid: &&str| {
+        json!({
+            "apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": uid, "controller": are_controllers,
+        })
+    };
+    let owners: Vec<Value> = uids.iter().map(owner).collect();
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits", "ownerReferences": owners},
     })
     .to_string()
 }

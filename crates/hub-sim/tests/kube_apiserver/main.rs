@@ -86,6 +86,8 @@ async fn random_sequences_are_answered_as_by_a_real_api_server_and_every_fault_i
     hub.compact(hub.read(hub_sim::State::revision));
     let (one, two) = (fixed::revisions(&client).await, fixed::revisions(&real).await);
     assert_eq!(fixed::difference(&one, &two), None);
+    let (one, two) = (fixed::owners(&client).await, fixed::owners(&real).await);
+    assert_eq!(fixed::difference(&one, &two), None);
     let (one, two) = (limits::limits(&client).await, limits::limits(&real).await);
     assert_eq!(fixed::difference(&one, &two), None);
     let (simulated, real) = (

@@ -112,17 +112,7 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
         return upgrades::spec(random);
     }
     let choices = match kind.kind {
-        "ManifestWork" => vec![
-            json!({"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"a": "b"}}]}}}),
-            json!({"spec": {"deleteOption": {}, "workload": {"manifests": []}}}),
-            request(),
-            request(),
-            json!({"spec": {"deleteOption": {"propagationPolicy": "Orphan"}, "unknown": 1}}),
-            json!({"spec": {"deleteOption": {"propagationPolicy": "Sideways"}}}),
-            json!({"spec": {"manifestConfigs": [{"resourceIdentifier": {"resource": "jobs", "name": "a", "group": "batch"}, "updateStrategy": {"type": "CreateOnly"}, "feedbackRules": [{"type": "JSONPaths", "jsonPaths": [{"name": "n", "path": ".status"}]}]}]}}),
-            json!({"spec": {"manifestConfigs": [{"feedbackRules": [{"type": "Other"}]}]}}),
-            json!({"spec": {"manifestConfigs": "none"}}),
-        ],
+        "ManifestWork" => works(),
         "ManagedCluster" => vec![
             json!({"spec": {"hubAcceptsClient": true}}),
             json!({"spec": {"hubAcceptsClient": true, "taints": [{"key": "a", "effect": "NoSelect"}]}}),
@@ -146,6 +136,9 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
         "ConfigMap" => vec![
             json!({"data": {"a": "1", "b": "2"}}),
             json!({"data": {"a": "2"}}),
+            json!({"data": {"a": "1"}, "immutable": true}),
+            json!({"data": {"a/b": "1", "..c": "2"}}),
+            json!({"data": {"a": "1"}, "binaryData": {"a": "MQ==", "b c": "MQ=="}}),
             json!({}),
         ],
         "ManagedClustersUpgradeReport" => vec![
@@ -159,6 +152,8 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
             json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna"}}),
             json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna", "message": "CHG0042", "expires": "2026-12-02T00:00:00Z"}}),
             json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna", "expires": "tomorrow"}}),
+            json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna", "expires": "2026-12-02 00:00:00Z"}}),
+            json!({"spec": {"upgrade": "a", "checkpoint": "half", "planHash": "1a2b", "approver": "anna", "expires": "2026-12-02T00:00:60Z"}}),
             json!({"spec": {"upgrade": "", "checkpoint": "half", "planHash": "1a2b"}}),
             json!({}),
         ],
@@ -178,11 +173,30 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
         "Secret" => vec![
             json!({"data": {"a": "MQ=="}}),
             json!({"stringData": {"a": "2"}}),
+            json!({"stringData": {"a/b": "2"}}),
+            json!({"data": {"a": "MQ=="}, "immutable": true}),
+            json!({"type": "example.com/other", "data": {"a": "MQ=="}}),
             json!({"type": "Opaque", "data": {"b": "Mg=="}}),
         ],
         _ => vec![json!({})],
     };
     random.pick(choices)
+}
+
+fn works() -> Vec<Value> {
+    vec![
+        json!({"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"a": "b"}}]}}}),
+        json!({"spec": {"deleteOption": {}, "workload": {"manifests": []}}}),
+        // As `kubectl create --dry-run=client -o yaml` prints them.
+        json!({"spec": {"workload": {"manifests": [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "creationTimestamp": null}, "spec": {"strategy": {}, "template": {"metadata": {"creationTimestamp": null}, "list": [null, {"a": null}]}}, "status": null}]}}}),
+        request(),
+        request(),
+        json!({"spec": {"deleteOption": {"propagationPolicy": "Orphan"}, "unknown": 1}}),
+        json!({"spec": {"deleteOption": {"propagationPolicy": "Sideways"}}}),
+        json!({"spec": {"manifestConfigs": [{"resourceIdentifier": {"resource": "jobs", "name": "a", "group": "batch"}, "updateStrategy": {"type": "CreateOnly"}, "feedbackRules": [{"type": "JSONPaths", "jsonPaths": [{"name": "n", "path": ".status"}]}]}]}}),
+        json!({"spec": {"manifestConfigs": [{"feedbackRules": [{"type": "Other"}]}]}}),
+        json!({"spec": {"manifestConfigs": "none"}}),
+    ]
 }
 
 /// A work that requests an update.

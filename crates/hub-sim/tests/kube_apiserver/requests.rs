@@ -107,7 +107,9 @@ impl Side {
         let found = self.send(Method::GET, object, "", None).await;
         let mut managers = found.body["metadata"]["managedFields"].clone();
         if reset || !managers.is_array() {
-            managers = json!([{}]);
+            // An empty list asks for the same, but not of custom kinds.
+            let is_empty = object.rsplit('/').next().unwrap().starts_with('b');
+            managers = if is_empty { json!([]) } else { json!([{}]) };
         }
         for manager in managers
             .as_array_mut()

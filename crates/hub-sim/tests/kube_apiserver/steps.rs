@@ -357,6 +357,10 @@ fn json_patch(random: &mut Random) -> Value {
         json!([{"op": "test", "path": "/metadata/labels/j", "value": "1"}, {"op": "replace", "path": "/metadata/labels/j", "value": "2"}]),
         json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/hold"]}]),
         json!([{"op": "remove", "path": "/metadata/finalizers/0"}]),
+        json!([{"op": "replace", "path": "/metadata/finalizers/0", "value": "example.com/other"}]),
+        json!([{"op": "replace", "path": "/metadata/finalizers/1", "value": "example.com/other"}]),
+        json!([{"op": "replace", "path": "/metadata/finalizers/-", "value": "example.com/other"}]),
+        json!([{"op": "test", "path": "/metadata/labels/j", "value": null}, {"op": "add", "path": "/metadata/labels", "value": {"j": "3"}}]),
         json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/more"}]),
         json!([{"op": "copy", "from": "/metadata/name", "path": "/metadata/annotations/name"}]),
     ])

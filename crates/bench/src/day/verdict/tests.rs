@@ -119,3 +119,22 @@ fn a_slot_is_held_from_the_start_of_an_update_to_its_end_or_to_its_failure() {
     let rows = rows.map(|(name, row)| (name.to_owned(), row)).into();
     assert!((slot_seconds(&rows) - 69.0).abs() < f64::EPSILON);
 }
+
+#[test]
+fn without_gaps_the_canaries_go_first_and_then_each_takes_the_first_free_slot() {
+    let mut canary = row("Complete", "None", "", 5);
+    canary.canary = true;
+    // Platform for 10, 20 and 30 seconds, each with its soak complete a minute after its start.
+    let others = [10, 20, 30].map(|seconds| row("Complete", "None", "", seconds));
+    let rows: BTreeMap<String, ReportRow> = std::iter::once(canary)
+        .chain(others)
+        .enumerate()
+        .map(|(index, row)| (format!("c{index}"), row))
+        .collect();
+    let is = |slots, seconds: f64| (gapless_seconds(&rows, slots) - seconds).abs() < f64::EPSILON;
+    assert!(is(3, 60.0 + 60.0));
+    // The third takes the slot of the first.
+    assert!(is(2, 60.0 + 10.0 + 60.0));
+    assert!(is(1, 60.0 + 10.0 + 20.0 + 60.0));
+    assert!(gapless_seconds(&BTreeMap::new(), 0).abs() < f64::EPSILON);
+}
