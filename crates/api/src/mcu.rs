@@ -469,7 +469,7 @@ pub struct CauseGroup {
     pub phase: Phase,
     /// Number of clusters.
     pub clusters: i64,
-    /// The first of these clusters by name.
+    /// One of these clusters: the first by name of those whose message most of them have.
     pub example: String,
     /// What the example waits for, or what happened to it; at most 256 bytes.
     pub message: String,

@@ -79,7 +79,7 @@ pub struct WindowCosts {
     observed_with_ms: f64,
     /// The first question to a calendar whose author wants it to be slow.
     hostile_ms: f64,
-    /// Clusters whose windows are open at the time of the plan.
+    /// Clusters that start: their windows are open, and there are slots for them.
     pub open: usize,
 }
 

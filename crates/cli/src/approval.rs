@@ -127,7 +127,7 @@ pub fn summary(upgrade: &Upgrade, checkpoint: &CheckpointStatus) -> String {
 /// The approval of a checkpoint as it is.
 ///
 /// # Errors
-/// The message is too long.
+/// The message is too long, or the approval would expire at once.
 pub fn approval(
     upgrade: &Upgrade,
     checkpoint: &CheckpointStatus,
@@ -138,6 +138,11 @@ pub fn approval(
     let message = message.trim();
     if message.chars().count() > MAX_APPROVAL_MESSAGE {
         return Err(format!("--message: at most {MAX_APPROVAL_MESSAGE} characters"));
+    }
+    if length.is_some_and(|length| length < TimeDelta::minutes(1)) {
+        return Err(
+            "--expires-in: at least 1m, because nothing starts by an approval that has expired".to_owned(),
+        );
     }
     let prefix: String = format!("{}-{}", upgrade.name, checkpoint.name)
         .chars()

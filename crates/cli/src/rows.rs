@@ -98,6 +98,14 @@ pub const fn is_retryable(row: &ReportRow) -> bool {
     row.phase.has_failed() && !row.left_selection
 }
 
+/// When a step without an outcome ended, if it does not go on: an action that failed may still recover, and what a cluster that is left out
+/// was asked for has ended without one.
+#[must_use]
+pub fn end_of_open_step(row: &ReportRow) -> Option<DateTime<Utc>> {
+    let is_over = row.phase == Phase::Failed || row.phase.is_left_out();
+    is_over.then_some(row.since)
+}
+
 /// What is said if the reports have rows of fewer clusters than the status counts. Empty if they do not.
 #[must_use]
 pub fn missing_text(upgrade: &Upgrade, rows: &Rows) -> String {

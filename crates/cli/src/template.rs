@@ -20,6 +20,7 @@ const NONE: &str = "<none>";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     kind: Kind,
+    headers: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +50,7 @@ impl Template {
         let parts = parts(&mut rest, false)?;
         Ok(Template {
             kind: Kind::JsonPath(parts),
+            headers: false,
         })
     }
 
@@ -66,13 +68,23 @@ impl Template {
         let columns: Result<Vec<_>, String> = text.split(',').map(read).collect();
         Ok(Template {
             kind: Kind::Columns(columns?),
+            headers: true,
         })
     }
 
     /// True if the first line of the output is a line of headers.
     #[must_use]
     pub const fn has_headers(&self) -> bool {
-        matches!(self.kind, Kind::Columns(_))
+        self.headers
+    }
+
+    /// The template without the line of headers.
+    #[must_use]
+    pub fn without_headers(&self) -> Template {
+        Template {
+            kind: self.kind.clone(),
+            headers: false,
+        }
     }
 
     /// The output for a value. Columns have a line for each item of a list.
@@ -81,13 +93,13 @@ impl Template {
         let mut text = String::new();
         match &self.kind {
             Kind::JsonPath(parts) => write_parts(&mut text, parts, value, value),
-            Kind::Columns(columns) => return table(columns, value),
+            Kind::Columns(columns) => return table(columns, value, self.headers),
         }
         text
     }
 }
 
-fn table(columns: &[(String, Path)], value: &Value) -> String {
+fn table(columns: &[(String, Path)], value: &Value, with_headers: bool) -> String {
     let headers: Vec<&str> = columns.iter().map(|(header, _)| header.as_str()).collect();
     let mut table = Table::new(&headers);
     let items = value.get("items").and_then(Value::as_array);
@@ -103,7 +115,12 @@ fn table(columns: &[(String, Path)], value: &Value) -> String {
         });
         table.push(cells.collect());
     }
-    table.render(Paint::Never, 0)
+    let text = table.render(Paint::Never, 0);
+    if with_headers {
+        return text;
+    }
+    let below = text.split_once('\n').map(|(_, below)| below.to_owned());
+    below.unwrap_or_default()
 }
 
 fn write_parts(text: &mut String, parts: &[Part], root: &Value, current: &Value) {

@@ -130,6 +130,9 @@ async fn an_upgrade_is_created_and_its_clusters_are_found_by_cause_label_and_fie
         clusters(&["-o", "custom-columns=NAME:.cluster,PHASE:.phase", "--no-headers"]),
         "edge-1   Failed\nedge-2   Blocked\nedge-3   Pending\n"
     );
+    let columns = ["-o", "custom-columns=NAME:.metadata.name", "--no-headers"];
+    let one = shown(&hub, &[&["status", "spring"][..], &columns].concat());
+    assert_eq!(one, "spring\n");
     let causes = shown(&hub, &["causes", "spring", "-o", "name"]);
     assert_eq!(causes, "ClusterUpgradeTimeout\nManagedService\nWaitingForSlot\n");
     assert_eq!(

@@ -276,6 +276,13 @@ impl Snapshot {
             {
                 cluster.eligibility = barred;
             }
+            if questions.workers.is_some()
+                && answers::is_asked(cluster)
+                && self.index.probe(name).is_none()
+                && !self.has_reading_agent(name)
+            {
+                answers.unknown_for_pools += 1;
+            }
             let answer = preflights.of(name, &upgrade.uid, &self.index, self.now);
             let answer = answers::by_graph(cluster, &spec.policy, answer);
             if let Some(refusal) = answers::refusal_of_request(cluster, &spec.policy, self.now) {

@@ -17,6 +17,8 @@ pub enum Urgency {
     Delayed,
     /// The cluster cannot start now. It may be able to later.
     Hindered,
+    /// The cluster fetches the release, as each does for some minutes. Nobody needs to act.
+    Fetching,
     /// The cluster waits for its turn.
     Queued,
 }
@@ -35,6 +37,7 @@ impl Urgency {
             Phase::Failed | Phase::PreActionDegraded => Some(Urgency::Failed),
             Phase::Blocked => Some(Urgency::Blocked),
             Phase::PostAction if blockers.contains(&reason) => Some(Urgency::Blocked),
+            Phase::Initialized if reason == Reason::RetrievingRelease => Some(Urgency::Fetching),
             Phase::PreAction
             | Phase::Initialized
             | Phase::Partial
@@ -77,7 +80,7 @@ impl Urgency {
             Urgency::Failed | Urgency::Blocked => 0,
             Urgency::Delayed => 1,
             Urgency::Hindered => 2,
-            Urgency::Held | Urgency::Queued => 3,
+            Urgency::Held | Urgency::Fetching | Urgency::Queued => 3,
         }
     }
 }
@@ -105,6 +108,10 @@ mod tests {
                 );
             }
         }
+        // Or the many that have just started would stand before the one that needs somebody.
+        let fetching = Urgency::of_row(Phase::Initialized, "RetrievingRelease").unwrap();
+        assert!(fetching > Urgency::Delayed && fetching > Urgency::Hindered);
+        assert!(fetching.place() > Urgency::Hindered.place());
         assert_eq!(
             Urgency::of_row(Phase::Failed, "Progressing"),
             Some(Urgency::Failed)

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use simulation::options::{ASKING, Options};
+use simulation::options::{ASKING, CONTROLLED, Options};
 use simulation::sweep::sweep;
 
-/// Seeds in which nobody is asked anything, and seeds in some of which clusters are asked: from when on.
-const FIRST: [u64; 2] = [0, ASKING];
+/// Seeds of a plain world, seeds in some of which starts depend on windows and approvals, and seeds in some of which clusters are
+/// asked: from when on.
+const FIRST: [u64; 3] = [0, CONTROLLED, ASKING];
 /// How many of each.
 const SEEDS: u64 = 20;
 const PROCESSES: usize = 3;
@@ -68,4 +69,11 @@ fn in_some_of_these_seeds_clusters_are_asked_and_worker_pools_are_waited_for() {
     let options = || (ASKING..ASKING + SEEDS).map(Options::of);
     assert!(options().any(|options| options.preflight.is_some()));
     assert!(options().any(|options| options.worker_pools));
+}
+
+#[test]
+fn in_some_of_these_seeds_there_are_windows_and_in_some_approvals() {
+    let options = || (CONTROLLED..CONTROLLED + SEEDS).map(Options::of);
+    assert!(options().any(|options| options.window_minutes > 0));
+    assert!(options().any(|options| options.approve_at.is_some()));
 }

@@ -98,7 +98,7 @@ fn run(command: Command) -> Result<ExitCode> {
             return program::start("bench", program::bench_profile(&arguments), &arguments);
         }
         Command::Sim(Arguments { arguments }) => {
-            return program::start(SIMULATION, Profile::Simulation, &arguments);
+            return program::start(SIMULATION, program::sim_profile(&arguments), &arguments);
         }
         Command::Test(args) => suite::run(args)?,
         Command::E2e(args) => e2e::run(&args)?,

@@ -51,13 +51,27 @@ pub fn require(name: &str, profile: Profile, arguments: &[&str]) -> Result<()> {
 
 /// The profile that the bench with these arguments needs.
 pub fn bench_profile(arguments: &[OsString]) -> Profile {
-    let asks_for_help = |argument: &OsString| argument == "--help" || argument == "-h";
     let is_timed = |first: &OsString| TIMED.iter().any(|name| OsStr::new(name) == first);
-    if arguments.first().is_some_and(is_timed) && !arguments.iter().any(asks_for_help) {
+    if arguments.first().is_some_and(is_timed) && !asks_for_help(arguments) {
         Profile::Release
     } else {
         Profile::Dev
     }
+}
+
+/// The profile that the simulation with these arguments needs. Whoever asks for help does not wait for an optimised build.
+pub fn sim_profile(arguments: &[OsString]) -> Profile {
+    if asks_for_help(arguments) {
+        Profile::Dev
+    } else {
+        Profile::Simulation
+    }
+}
+
+fn asks_for_help(arguments: &[OsString]) -> bool {
+    arguments
+        .iter()
+        .any(|argument| argument == "--help" || argument == "-h")
 }
 
 /// The profile that the demo with these arguments needs. A hub that is kept is looked at with the plugin.

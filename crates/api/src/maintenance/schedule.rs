@@ -34,9 +34,7 @@ impl FromStr for CronSchedule {
 
     fn from_str(text: &str) -> Result<Self, CronError> {
         if text.split_ascii_whitespace().count() != 5 {
-            return Err(CronError(
-                "must have five fields: minute, hour, day of the month, month, day of the week, such as 0 22 * * 1-5".to_owned(),
-            ));
+            return Err(CronError("must have five fields".to_owned()));
         }
         let parser = CronParser::builder()
             .seconds(Seconds::Disallowed)
@@ -47,7 +45,7 @@ impl FromStr for CronSchedule {
             .find_next_occurrence(&DateTime::constant(2000, 1, 1, 0, 0, 0, 0), true)
             .is_err()
         {
-            return Err(CronError("no day has such a date.".to_owned()));
+            return Err(CronError("no day has such a date".to_owned()));
         }
         Ok(Self(cron))
     }

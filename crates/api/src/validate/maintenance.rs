@@ -110,7 +110,8 @@ fn check_window(at: &str, window: &MaintenanceWindow, found: &mut Vec<SpecViolat
     let schedule = window.schedule.parse::<CronSchedule>();
     let trouble = match schedule {
         Err(error) => Some(format!(
-            "{error} It must have the fields minute, hour, day of the month, month and day of the week, such as 0 22 * * 1-5"
+            "{}. It must have the fields minute, hour, day of the month, month and day of the week, such as 0 22 * * 1-5",
+            error.to_string().trim_end_matches('.')
         )),
         Ok(schedule) if schedule.is_rare() => Some("comes less often than every second year".to_owned()),
         Ok(_) => None,

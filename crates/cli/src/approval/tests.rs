@@ -89,4 +89,6 @@ fn an_approval_names_the_plan_as_it_is_and_who_approves() {
         })
     );
     assert!(approval(&upgrade, checkpoint, "anna", &"x".repeat(201), (now, None)).is_err());
+    let at_once = (now, Some(TimeDelta::zero()));
+    assert!(approval(&upgrade, checkpoint, "anna", "", at_once).is_err());
 }

@@ -54,6 +54,17 @@ impl Output {
         Ok(Output::Template(Box::leak(Box::new(template?))))
     }
 
+    /// The format without the line of headers that a template has.
+    #[must_use]
+    pub fn without_headers(self) -> Output {
+        match self {
+            Output::Template(template) if template.has_headers() => {
+                Output::Template(Box::leak(Box::new(template.without_headers())))
+            }
+            other => other,
+        }
+    }
+
     /// True if people read the output.
     #[must_use]
     pub const fn is_for_humans(output: Option<Output>) -> bool {

@@ -3,6 +3,7 @@
 use chrono::Utc;
 use serde_json::Value;
 
+use super::show::print;
 use crate::approval::{approval, summary, waiting};
 use crate::args::{ApprovalsArgs, ApproveArgs, Common};
 use crate::exit::Exit;
@@ -28,7 +29,7 @@ pub(super) async fn list(common: &Common, args: &ApprovalsArgs, screen: Screen) 
         Utc::now(),
         screen.paint,
     );
-    screen.print(&text);
+    print(common, &text, screen);
     Ok(Exit::Done)
 }
 

@@ -173,7 +173,7 @@ fn with(upgrade: &Upgrade, rows: &Rows, args: &LeaveOutArgs, list: List) -> Resu
 fn refusal(row: &ReportRow, list: List) -> Option<String> {
     let cluster = &row.cluster;
     match row.phase {
-        Phase::Complete | Phase::PostAction => Some(format!(
+        Phase::Complete => Some(format!(
             "{cluster} is complete, so there is nothing to {}",
             list.field()
         )),
@@ -236,7 +236,7 @@ fn fates(rows: &Rows, clusters: &[String], list: List) -> String {
                 "if it can still accept the update, the request is withdrawn, and its failure does not count any more"
             }
             (_, Phase::Failed | Phase::PreActionDegraded) => "its failure does not count any more",
-            (List::Skip, phase) if phase.is_queued() && !row.steps.is_empty() => {
+            (List::Skip, phase) if phase.is_queued() && !phase.is_left_out() && !row.steps.is_empty() => {
                 "it has begun, so it is skipped once nothing of that is under way; kubectl mcu abort withdraws a request that it has not accepted"
             }
             (List::Abort, phase) if phase.is_queued() && !row.steps.is_empty() => {

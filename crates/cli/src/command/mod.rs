@@ -52,8 +52,11 @@ pub async fn run_args<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = 
 }
 
 /// Runs a command. It prints failures as kubectl prints them.
-pub async fn run(cli: Cli) -> Exit {
+pub async fn run(mut cli: Cli) -> Exit {
     let screen = Screen::detect();
+    if cli.common.no_headers {
+        cli.common.output = cli.common.output.map(Output::without_headers);
+    }
     match dispatch(&cli, screen).await {
         Ok(exit) => exit,
         Err(Failure::Interrupted) => Exit::Interrupted,

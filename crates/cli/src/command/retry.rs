@@ -69,7 +69,8 @@ pub(super) async fn run(common: &Common, args: &RetryArgs, screen: Screen) -> Re
         (false, true) => "asked for a retry, and nothing is retried",
         (false, false) => "retried",
     };
-    let text = objects::upgrade(common.output, &after).unwrap_or_else(|| told(&upgrade, &clusters, done));
+    let text = objects::upgrade(common.output, &after)
+        .unwrap_or_else(|| told(&upgrade, &clusters, done) + &at_checkpoints(&upgrade, &rows, &clusters));
     screen.print(&text);
     Ok(Exit::Done)
 }
@@ -196,6 +197,29 @@ fn told(upgrade: &Upgrade, clusters: &[&str], done: &str) -> String {
     }
     text.push_str(&held(upgrade));
     text
+}
+
+/// What the retry of these clusters means for approvals. Empty if it means nothing.
+fn at_checkpoints(upgrade: &Upgrade, rows: &Rows, clusters: &[&str]) -> String {
+    let status = upgrade.status.as_ref();
+    let approvals = status.map_or(&[][..], |status| &status.approvals);
+    let is_canary = |name: &&str| rows.of(name).is_some_and(|row| row.canary);
+    if !approvals.is_empty() && clusters.iter().any(is_canary) {
+        return "The retry of a canary makes another plan: approvals of the present one do not count any more, and checkpoints that are reached wait anew.\n"
+            .to_owned();
+    }
+    let open = approvals
+        .iter()
+        .find(|checkpoint| checkpoint.is_waiting() || !checkpoint.changed.is_empty());
+    open.filter(|_| !clusters.is_empty())
+        .map_or_else(String::new, |checkpoint| {
+            format!(
+                "They may have to wait for the approval of checkpoint {}: kubectl mcu approvals {} -n {}\n",
+                one_line(&checkpoint.name),
+                upgrade.name,
+                upgrade.namespace
+            )
+        })
 }
 
 /// What must happen first. Empty if nothing must.

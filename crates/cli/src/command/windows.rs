@@ -4,6 +4,7 @@ use api::maintenance::Zone;
 use resolve::snapshot::{ControllerSettings, Snapshot};
 
 use super::rehearse::{Asked, Prepared, prepare, refused};
+use super::show::print;
 use crate::args::{Common, Output, WindowsArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -46,7 +47,8 @@ pub(super) async fn run(common: &Common, args: &WindowsArgs, screen: Screen) -> 
     if is_free && Output::is_for_humans(common.output) {
         screen.note("Without spec.maintenance.windows and exclusions, clusters may start at any time.\n");
     }
-    screen.print(&render::windows::render(&groups, common.output, screen.paint));
+    let text = render::windows::render(&groups, common.output, screen.paint);
+    print(common, &text, screen);
     if Output::is_for_humans(common.output) {
         screen.note(&format!(
             "Time zones are those of the IANA data {}.\n",

@@ -193,6 +193,7 @@ fn a_setting_without_effect_is_a_warning() {
     let ack = json!([{"key": "ack-4.17-api-removals-in-4.18", "reason": "scanned"}]);
     let spec = json!({
         "clusterVersion": {"channel": "stable-4.20", "version": "4.20.4", "adminAcks": ack},
+        "maintenance": {"minimumRemaining": "2h"},
         "preflight": {"ignore": ["Failing"], "unknownRisks": "Accept"},
         "upgradeStrategy": {
             "workerPoolsTimeout": "6h",
@@ -206,6 +207,7 @@ fn a_setting_without_effect_is_a_warning() {
         fields,
         [
             "spec.clusterVersion.adminAcks[0].key",
+            "spec.maintenance.minimumRemaining",
             "spec.preflight.ignore",
             "spec.preflight.unknownRisks",
             "spec.upgradeStrategy.approvals[1].when",

@@ -41,7 +41,9 @@ pub(super) fn never_open(object: &Value, now: DateTime<Utc>) -> Vec<Problem> {
     let shut = windows.filter(|(_, window)| {
         // One that comes too seldom is a violation of its own.
         read(window).is_some_and(|window| {
-            Some(window.duration) > minimum && !window.schedule.is_rare() && !opens(vec![window])
+            window.duration > minimum.unwrap_or_default()
+                && !window.schedule.is_rare()
+                && !opens(vec![window])
         })
     });
     shut.map(|(index, window)| {

@@ -68,7 +68,26 @@ pub(super) fn settings(object: &Value) -> Vec<Problem> {
         }
     }
     found.extend(of_the_request(spec));
+    found.extend(without_windows(spec));
     found
+}
+
+/// Settings of windows where there are none: clusters start at any time, which their author hardly means.
+fn without_windows(spec: &Value) -> Vec<Problem> {
+    let maintenance = &spec["maintenance"];
+    let is_empty = |list: &str| maintenance[list].as_array().is_none_or(Vec::is_empty);
+    if !(is_empty("windows") && is_empty("exclusions")) {
+        return Vec::new();
+    }
+    let set = ["minimumRemaining", "timeZoneFrom"].into_iter();
+    let set = set.filter(|field| !maintenance[*field].is_null());
+    set.map(|field| {
+        Problem::warning(
+            format!("spec.maintenance.{field}"),
+            "has no effect without spec.maintenance.windows and exclusions, because clusters then start at any time; add windows, or remove it",
+        )
+    })
+    .collect()
 }
 
 /// Settings that the form of the request makes useless: a cluster checks a request by image neither against the updates that it offers nor

@@ -65,10 +65,15 @@ pub(super) fn notes(answers: &Answers, what: &str) -> Vec<String> {
             count(assumed, "cluster")
         ));
     }
-    if answers.required && answers.unknown_agents > 0 {
+    let unknown = if answers.required {
+        answers.unknown_agents.max(answers.unknown_for_pools)
+    } else {
+        answers.unknown_for_pools
+    };
+    if unknown > 0 {
         notes.push(format!(
             "The hub does not say of {} whether the work agent can be asked. Unless the controller runs with --agents-support-read-only, they are not asked and do not start",
-            count(answers.unknown_agents, "cluster")
+            count(unknown, "cluster")
         ));
     }
     let paused = answers

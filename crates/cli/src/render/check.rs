@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use api::message::count as counted;
 use serde_json::json;
 
 use crate::args::Output;
@@ -39,9 +40,9 @@ fn text(checks: &[Check], paint: Paint) -> String {
     let (tone, mark) = mark(worst(checks));
     let _ = writeln!(
         text,
-        "\n{} {} checks: {} failed, {} with a warning",
+        "\n{} {}: {} failed, {} with a warning",
         paint.tone(tone, mark),
-        checks.len(),
+        counted(checks.len(), "check"),
         count(Level::Failed),
         count(Level::Warning),
     );

@@ -1,6 +1,6 @@
 //! The clusters of an upgrade, as a table or as rows for machines.
 
-use api::report::{Phase, ReportRow, ReportStep};
+use api::report::{Phase, ReportRow};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
@@ -9,6 +9,7 @@ use crate::args::Output;
 use crate::paint::Paint;
 use crate::render::objects::{list, machine};
 use crate::render::phase_tone;
+use crate::rows::end_of_open_step;
 use crate::table::{Cell, Table, lines, or_none};
 
 const NARROW: &[&str] = &["CLUSTER", "PHASE", "FROM", "TO", "AGE", "REASON"];
@@ -59,7 +60,7 @@ fn table(rows: &[&ReportRow], wide: bool, now: DateTime<Utc>) -> Table {
         ];
         if wide {
             cells.push(row.canary.to_string().into());
-            cells.push(steps(&row.steps, now).into());
+            cells.push(steps(row, now).into());
             cells.push(or_none(&row.message).into());
         }
         table.push(cells);
@@ -68,12 +69,14 @@ fn table(rows: &[&ReportRow], wide: bool, now: DateTime<Utc>) -> Table {
 }
 
 /// Steps with their durations. The duration of a running step ends with `+`.
-fn steps(steps: &[ReportStep], now: DateTime<Utc>) -> String {
-    let texts: Vec<String> = steps
+fn steps(row: &ReportRow, now: DateTime<Utc>) -> String {
+    let texts: Vec<String> = row
+        .steps
         .iter()
         .map(|step| {
-            let length = age::human(step.finished_at.unwrap_or(now) - step.started_at);
-            let open = if step.finished_at.is_none() { "+" } else { "" };
+            let end = step.finished_at.or(end_of_open_step(row));
+            let length = age::human(end.unwrap_or(now) - step.started_at);
+            let open = if end.is_none() { "+" } else { "" };
             format!("{:?}={length}{open}", step.name)
         })
         .collect();
@@ -101,61 +104,4 @@ pub fn none_found(name: &str, namespace: &str, phases: &[Phase], narrowed: bool)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::render::fixtures::{now, rows};
-
-    #[test]
-    fn clusters_are_listed_by_name() {
-        let rows = rows();
-        insta::assert_snapshot!(render(&rows.in_phases(&[]), None, now(), Paint::Never));
-    }
-
-    #[test]
-    fn rows_that_follow_stay_in_their_columns() {
-        let (rows, mut widths) = (rows(), Vec::new());
-        let all = render_more(&rows.in_phases(&[]), None, now(), Paint::Never, &mut widths);
-        let one = render_more(
-            &rows.in_phases(&[Phase::Failed]),
-            None,
-            now(),
-            Paint::Never,
-            &mut widths,
-        );
-        let line = one.lines().last().unwrap();
-        assert!(all.lines().any(|known| known == line), "{line}");
-    }
-
-    #[test]
-    fn wide_adds_canary_step_times_and_message() {
-        let rows = rows();
-        insta::assert_snapshot!(render(
-            &rows.in_phases(&[]),
-            Some(Output::Wide),
-            now(),
-            Paint::Never
-        ));
-    }
-
-    #[test]
-    fn machines_get_a_list_of_rows() {
-        let rows = rows();
-        let failed = rows.in_phases(&[Phase::Failed]);
-        insta::assert_snapshot!(render(&failed, Some(Output::Json), now(), Paint::Never));
-        let yaml: Value =
-            serde_saphyr::from_str(&render(&failed, Some(Output::Yaml), now(), Paint::Never)).unwrap();
-        assert_eq!(yaml["items"][0]["cluster"], "edge-17");
-        assert_eq!(
-            render(&failed, Some(Output::Name), now(), Paint::Never),
-            "edge-17\n"
-        );
-    }
-
-    #[test]
-    fn nothing_found_names_the_phases_asked_for() {
-        assert_eq!(
-            none_found("spring", "upgrades", &[Phase::Failed, Phase::Blocked], false),
-            "No clusters of upgrade spring in upgrades namespace are in phase Failed or Blocked.\n"
-        );
-    }
-}
+mod tests;

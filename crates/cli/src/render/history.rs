@@ -11,6 +11,7 @@ use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::render::objects::{list, machine};
 use crate::render::state_tone;
+use crate::rows::end_of_open_step;
 use crate::table::{Cell, Table, lines, or_none};
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade, changed_at};
 
@@ -146,16 +147,22 @@ impl Event {
     }
 }
 
-/// When a cluster that had begun was left out, which ends its open step, if it has one.
-fn left_out(row: &ReportRow) -> Option<Moment<'_>> {
+/// When a cluster that had begun was left out, which ends its open step, if it has one, or when a step failed that has no outcome,
+/// because it may still recover.
+fn end(row: &ReportRow) -> Option<Moment<'_>> {
+    let at = end_of_open_step(row)?;
     let open = row.steps.iter().find(|step| step.finished_at.is_none());
-    let first = open.or_else(|| row.steps.first())?;
-    row.phase.is_left_out().then(|| Moment {
-        at: row.since,
+    let (event, step) = if row.phase.is_left_out() {
+        (Event::LeftOut(row.phase), open.or_else(|| row.steps.first())?)
+    } else {
+        (Event::Ended(Some(Outcome::Failed)), open?)
+    };
+    Some(Moment {
+        at,
         row,
         step: open.map_or_else(String::new, |step| format!("{:?}", step.name)),
-        event: Event::LeftOut(row.phase),
-        started: first.started_at,
+        event,
+        started: step.started_at,
     })
 }
 
@@ -175,7 +182,7 @@ pub fn steps(rows: &[ReportRow], output: Option<Output>, paint: Paint) -> String
             moments.push(moment(step.started_at, Event::Started));
             moments.extend(step.finished_at.map(|at| moment(at, Event::Ended(step.outcome))));
         }
-        moments.extend(left_out(row));
+        moments.extend(end(row));
     }
     moments.sort_by_key(|moment| moment.at);
     if output == Some(Output::Name) {
@@ -270,6 +277,7 @@ mod tests {
         assert_eq!(last(row("Aborted", Value::Null)), "Platform Aborted 10m");
         let finished = json!("2026-03-01T11:05:00Z");
         assert_eq!(last(row("Skipped", finished)), "<none> Skipped 10m");
+        assert_eq!(last(row("Failed", Value::Null)), "Platform Failed 10m <none>");
         assert_eq!(last(row("Partial", Value::Null)), "Platform Started");
     }
 }

@@ -181,7 +181,11 @@ fn counts(
         field(text, "Approval", &asked);
     }
     if let Some(estimate) = &status.estimate {
-        field(text, "ETA", &format!("{}{}", eta(estimate), of_some(upgrade)));
+        field(
+            text,
+            "ETA",
+            &format!("{}{}", eta(estimate, now), of_some(upgrade)),
+        );
     }
     field(text, "Failed", &alarming(clusters.failed, paint));
     let not_started = NotStarted::of(status);
@@ -225,19 +229,26 @@ pub(super) fn progress(counts: ClustersSummary) -> String {
     )
 }
 
-/// When the upgrade ends, and what that is known from.
-fn eta(estimate: &UpgradeEstimate) -> String {
+/// When the upgrade ends, and what that is known from. Nothing estimates again while no cluster moves, so the end may have passed.
+fn eta(estimate: &UpgradeEstimate, now: DateTime<Utc>) -> String {
     let time = |time| to_chrono(time).map(seconds).unwrap_or_default();
+    let has_passed = |time| to_chrono(time).is_some_and(|time| time <= now);
     let samples = match estimate.samples {
         0 => String::new(),
         samples => format!(", {samples} samples"),
     };
-    format!(
-        "{}, in nine of ten cases before {} (basis: {}{samples})",
-        time(&estimate.p50),
-        time(&estimate.p90),
-        one_line(&estimate.basis)
-    )
+    let early = if has_passed(&estimate.p50) {
+        "any time now".to_owned()
+    } else {
+        time(&estimate.p50)
+    };
+    let late = time(&estimate.p90);
+    let late = if has_passed(&estimate.p90) {
+        format!("; it was expected before {late}")
+    } else {
+        format!(", in nine of ten cases before {late}")
+    };
+    format!("{early}{late} (basis: {}{samples})", one_line(&estimate.basis))
 }
 
 /// What an estimate does not speak of: clusters that do not start because others failed. Empty if there are none.

@@ -114,10 +114,17 @@ fn windows_told(windows: &MaintenanceSummary, now: DateTime<Utc>) -> String {
 
 /// How long it is until the end.
 fn eta(estimate: &UpgradeEstimate, now: DateTime<Utc>) -> Option<String> {
-    let left = |time| Some(age::human((to_chrono(time)? - now).max(TimeDelta::zero())));
-    let (p50, p90) = (left(&estimate.p50)?, left(&estimate.p90)?);
-    let end = seconds(to_chrono(&estimate.p50)?);
-    Some(format!("{p50} ({end}), in nine of ten cases at most {p90}"))
+    let (early, late) = (to_chrono(&estimate.p50)?, to_chrono(&estimate.p90)?);
+    let left = |end: DateTime<Utc>| age::human(end - now);
+    // Nothing estimates again while no cluster moves, so the end may have passed.
+    Some(if late <= now {
+        format!("any time now; it was expected before {}", seconds(late))
+    } else if early <= now {
+        format!("any time now, in nine of ten cases within {}", left(late))
+    } else {
+        let (p50, p90) = (left(early), left(late));
+        format!("{p50} ({}), in nine of ten cases at most {p90}", seconds(early))
+    })
 }
 
 /// One cell per slot, if there are few; `used` is a text such as `5/10`.

@@ -16,6 +16,7 @@ use crate::remedy::{self, Names};
 use crate::render::objects::machine;
 use crate::render::phase_tone;
 use crate::render::status::refusals;
+use crate::rows::end_of_open_step;
 use crate::table::{Cell, Table, lines, one_line, or_none};
 use crate::upgrade::Upgrade;
 
@@ -73,11 +74,11 @@ pub fn next_step(upgrade: &Upgrade, row: &ReportRow) -> String {
     }
 }
 
-/// True from the beginning of the cluster's update on, until its end.
+/// True from the beginning of the cluster's update on, until the cluster is done.
 pub(crate) const fn has_accepted(phase: Phase) -> bool {
     matches!(
         phase,
-        Phase::Partial | Phase::Workers | Phase::Operators | Phase::Soaking
+        Phase::Partial | Phase::Workers | Phase::Operators | Phase::Soaking | Phase::PostAction
     )
 }
 
@@ -191,11 +192,7 @@ fn history(row: &ReportRow, now: DateTime<Utc>, paint: Paint) -> String {
     if row.steps.is_empty() {
         return format!("{heading}  no step has started\n");
     }
-    let open_until = if row.phase == Phase::Aborted {
-        row.since
-    } else {
-        now
-    };
+    let open_until = end_of_open_step(row).unwrap_or(now);
     let mut table = Table::new(&["STEP", "STARTED", "APPLIED AFTER", "DURATION", "OUTCOME"]);
     for step in &row.steps {
         let applied = step.applied_at.map_or_else(
@@ -221,12 +218,14 @@ fn history(row: &ReportRow, now: DateTime<Utc>, paint: Paint) -> String {
     format!("{heading}\n{}", table.render(paint, 2))
 }
 
-/// The state of a step without an outcome. A degraded pre-action has no outcome because it may still recover, and what an aborted
-/// cluster was asked for has ended without one.
+/// The state of a step without an outcome. An action that failed has no outcome because it may still recover, and what a cluster that is
+/// left out was asked for has ended without one.
 const fn open(phase: Phase) -> &'static str {
     match phase {
         Phase::PreActionDegraded => DEGRADED,
+        Phase::Failed => "Failed",
         Phase::Aborted => "withdrawn",
+        Phase::Skipped => "ended",
         _ => "running",
     }
 }

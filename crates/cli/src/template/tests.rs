@@ -62,6 +62,10 @@ fn columns_have_a_line_per_item_and_none_for_what_is_missing() {
     );
     let single = Template::columns("NAME:metadata.name").unwrap();
     assert_eq!(single.render(&list()["items"][0]), "NAME\nspring\n");
+    let bare = single.without_headers();
+    assert_eq!(bare.render(&list()["items"][0]), "spring\n");
+    assert_eq!(bare.render(&list()), "spring\nautumn\n");
+    assert!(single.has_headers() && !bare.has_headers());
 }
 
 #[test]

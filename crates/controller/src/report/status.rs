@@ -189,7 +189,7 @@ fn target(input: &StatusInput<'_>) -> Option<String> {
 
 fn state(input: &StatusInput<'_>, plan: &Plan) -> UpgradeState {
     let summary = &plan.summary;
-    let canaries_running = summary.canaries.total > summary.finished_canaries;
+    let canaries_running = summary.canaries.total > summary.finished_canaries + summary.left_out_canaries;
     if plan.outlook.complete && input.refused.is_none() {
         UpgradeState::Complete
     } else if plan.outlook.stalled == Some(StallReason::Restored) {

@@ -85,7 +85,10 @@ fn resources(group: &str, version: &str, kinds: &[&Kind]) -> Option<Value> {
             "shortNames": kind.short_names,
             "namespaced": kind.namespaced,
             "kind": kind.kind,
-            "verbs": VERBS,
+            "verbs": VERBS
+                .iter()
+                .filter(|verb| **verb != "deletecollection" || kind.qualified() != "namespaces")
+                .collect::<Vec<_>>(),
         }));
         if kind.has_status {
             resources.push(json!({

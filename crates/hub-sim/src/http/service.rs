@@ -153,6 +153,14 @@ impl Service {
                 self.behind,
             )?))),
             Verb::Delete => self.delete(id, &place, &query, form, body),
+            // Namespaces are deleted one by one.
+            Verb::DeleteCollection
+                if self
+                    .hub
+                    .read(|state| state.collection(id).kind.qualified() == "namespaces") =>
+            {
+                Err(ApiError::method_not_allowed())
+            }
             Verb::DeleteCollection => self.delete_all(id, &place, &query, form, body),
             verb => {
                 let mut options = write_options(verb, parts, &query)?;

@@ -69,11 +69,28 @@ fn built_in() -> Vec<Kind> {
         unconditional_update: false,
         ..Kind::built_in(ADMISSION, "v1", kind, plural, false)
     };
-    vec![
+    let others = vec![
         namespace,
         lease,
         event,
+        Kind::built_in(RBAC, "v1", "ClusterRole", "clusterroles", false),
+        Kind::built_in(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", false),
+        Kind::built_in(RBAC, "v1", "Role", "roles", true),
+        Kind::built_in(RBAC, "v1", "RoleBinding", "rolebindings", true),
+        policy("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        policy(
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+        ),
+    ];
+    others.into_iter().chain(configuration()).collect()
+}
+
+/// What programs in a namespace are configured with.
+fn configuration() -> [Kind; 3] {
+    [
         Kind {
+            short_names: vec!["cm".to_owned()],
             columns: columns(&[
                 ("Data", "string", ".data"),
                 ("Age", "string", ".metadata.creationTimestamp"),
@@ -88,16 +105,11 @@ fn built_in() -> Vec<Kind> {
             ]),
             ..Kind::built_in("", "v1", "Secret", "secrets", true).with_schema(&secret_schema())
         },
-        Kind::built_in("", "v1", "ServiceAccount", "serviceaccounts", true).keyed(&["secrets"], &["name"]),
-        Kind::built_in(RBAC, "v1", "ClusterRole", "clusterroles", false),
-        Kind::built_in(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", false),
-        Kind::built_in(RBAC, "v1", "Role", "roles", true),
-        Kind::built_in(RBAC, "v1", "RoleBinding", "rolebindings", true),
-        policy("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-        policy(
-            "ValidatingAdmissionPolicyBinding",
-            "validatingadmissionpolicybindings",
-        ),
+        Kind {
+            short_names: vec!["sa".to_owned()],
+            ..Kind::built_in("", "v1", "ServiceAccount", "serviceaccounts", true)
+                .keyed(&["secrets"], &["name"])
+        },
     ]
 }
 

@@ -26,6 +26,8 @@ pub struct Answers {
     pub not_known: usize,
     /// Clusters among those that have not been asked of which the hub does not say that their work agents can be asked.
     pub unknown_agents: usize,
+    /// Clusters whose worker pools the upgrade waits for, and of which the hub does not say that their work agents can be asked.
+    pub unknown_for_pools: usize,
     /// Clusters that start although they would refuse the update, or would not finish it, by name. Only with mode Report.
     pub refusals: BTreeMap<Arc<str>, KnownRefusal>,
     /// Clusters that were asked for the update and refuse it, by name, in every mode.

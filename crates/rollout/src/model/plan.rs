@@ -305,6 +305,8 @@ pub struct Summary {
     pub finished: usize,
     /// Canaries that are complete, their post-action included, as the others wait for it.
     pub finished_canaries: usize,
+    /// Canaries that are to be skipped or aborted and are not complete: the others do not wait for them.
+    pub left_out_canaries: usize,
     /// Clusters that wait for their maintenance windows.
     pub waiting_for_window: usize,
     /// The first time at which such a window opens.

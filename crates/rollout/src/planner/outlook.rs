@@ -52,7 +52,9 @@ pub(crate) fn summarize(
         summary.finished += usize::from(record.phase == Phase::Complete);
         if cluster.canary {
             summary.canaries.add(record.phase);
-            summary.finished_canaries += usize::from(record.phase == Phase::Complete);
+            let is_finished = record.phase == Phase::Complete;
+            summary.finished_canaries += usize::from(is_finished);
+            summary.left_out_canaries += usize::from(!is_finished && cluster.left_out.is_some());
         }
         summary.selected += usize::from(cluster.selection == Selection::In);
         summary.degraded += usize::from(record.phase == Phase::PreActionDegraded);
@@ -82,6 +84,10 @@ pub(crate) fn summarize(
 fn count_action(counts: &mut ActionCounts, record: &Record, stage: Stage, degraded: bool) {
     let Some(entry) = record.stage(stage) else { return };
     let available = entry.outcome == Some(Outcome::Succeeded);
+    // What a cluster that is left out had begun does not go on.
+    if record.phase.is_left_out() && !available {
+        return;
+    }
     counts.total += 1;
     counts.applied += usize::from(entry.applied.is_some() || available);
     counts.available += usize::from(available);

@@ -344,15 +344,25 @@ impl ClusterEvaluator<'_> {
     }
 
     /// Notes the version before the update. What shows only after the update is not that version: the row would prove an update
-    /// that never happened.
+    /// that never happened. Before the request, somebody else may update the cluster, such as the upgrade that it waits for.
     fn note_version(&mut self) {
         let version = &self.cluster.version;
         let record = &self.out.record;
         let is_updated = record.succeeded(Stage::Platform)
             || self.reached().is_none_or(|reached| reached > Step::Platform);
-        let unknown = record.from_version.is_empty() && !is_updated;
-        if unknown && !version.is_empty() && *version != self.policy.target {
-            Arc::make_mut(&mut self.out.record).from_version = Arc::clone(version);
+        let is_requested = record.stage(Stage::Platform).is_some()
+            || self.reached() != Some(Step::PreAction)
+            || self.cluster.step_work(Step::Platform).ours().is_some();
+        if is_updated || version.is_empty() || (is_requested && !record.from_version.is_empty()) {
+            return;
+        }
+        let noted = if *version == self.policy.target {
+            Arc::from("")
+        } else {
+            Arc::clone(version)
+        };
+        if noted != record.from_version {
+            Arc::make_mut(&mut self.out.record).from_version = noted;
         }
     }
 

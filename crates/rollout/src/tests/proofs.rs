@@ -230,3 +230,20 @@ fn a_job_that_has_ended_and_is_deleted_frees_its_slot_only_when_that_is_written(
     assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
     assert!(plan.clusters[0].urgent);
 }
+
+#[test]
+fn what_another_upgrade_makes_of_a_waiting_cluster_is_the_version_before_the_update() {
+    let asked = record(Phase::Initialized).stage(Stage::Platform, 0);
+    for (known, version, expected) in [
+        (record(Phase::Blocked), "4.11.5", "4.11.5"),
+        (record(Phase::Blocked), "4.12.0", ""),
+        (asked, "4.11.5", "4.11.0"),
+    ] {
+        let known = Record::from(known);
+        let phase = known.phase;
+        let fleet = fleet().cluster("a").version(version).record(known);
+        let plan = planned(10, policy().target("4.12.0"), fleet);
+        let noted = &record_of(&plan, "a").from_version;
+        assert_eq!(&**noted, expected, "{phase:?} {version}");
+    }
+}

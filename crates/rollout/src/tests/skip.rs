@@ -131,6 +131,22 @@ fn a_failure_that_is_written_is_skipped_and_its_row_tells_how_it_failed() {
 }
 
 #[test]
+fn the_action_of_a_skipped_cluster_is_not_counted_as_running() {
+    let row = record(Phase::Skipped)
+        .reason(Reason::Skipped)
+        .succeeded(Stage::Platform, 0);
+    let a = fleet().cluster("a").skipped("why");
+    let plan = planned(
+        10,
+        policy().post_action(),
+        a.record(row.stage(Stage::PostAction, 5)),
+    );
+    assert_eq!(stand(&plan, "a"), SKIPPED);
+    let counts = &plan.summary.post_action;
+    assert_eq!((counts.total, counts.progressing), (0, 0));
+}
+
+#[test]
 fn failures_of_skipped_clusters_stop_nobody() {
     let fleet = |fleet: FleetBuilder| fleet.cluster("b");
     let failing = || crate::testing::fleet().cluster("a").record(failed());

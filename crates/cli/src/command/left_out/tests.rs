@@ -15,6 +15,7 @@ fn rows() -> Rows {
             row("c4", "Complete", false),
             row("c5", "Pending", true),
             row("c6", "Initialized", false),
+            row("c8", "PostAction", false),
         ],
         ..Rows::default()
     }
@@ -130,6 +131,23 @@ fn what_becomes_of_each_cluster_is_told() {
     );
     let aborted = fates(&rows, &names, List::Abort);
     assert!(aborted.contains("has not accepted is withdrawn"), "{aborted}");
+    let mut rows = rows;
+    rows.rows[0].phase = Phase::Aborted;
+    assert_eq!(
+        fates(&rows, &names, List::Skip),
+        "c7 is Aborted: it does not start.\n"
+    );
+}
+
+#[test]
+fn a_post_action_may_still_fail_so_its_cluster_may_be_skipped() {
+    let leave_out = |list| with(&upgrade(&json!({})), &rows(), &args(&["c8"], false), list);
+    assert_eq!(leave_out(List::Skip).unwrap(), json!({"skip": [entry("c8")]}));
+    let error = leave_out(List::Abort).unwrap_err().to_string();
+    assert!(
+        error.contains("c8 has accepted the update (phase PostAction)"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -133,3 +133,23 @@ fn a_retry_while_the_spec_is_invalid_or_the_upgrade_is_restored_says_what_must_h
         "{text}"
     );
 }
+
+#[test]
+fn what_a_retry_means_for_approvals_is_said() {
+    let upgrade = |changed: &str| {
+        Upgrade::read(json!({
+            "metadata": {"name": "spring", "namespace": "upgrades", "uid": "u1", "generation": 1},
+            "status": {"approvals": [{"name": "half", "state": "Approved", "planHash": "1a2b", "changed": changed}]},
+        }))
+    };
+    let mut rows = rows();
+    rows.rows[0].canary = true;
+    assert!(at_checkpoints(&upgrade(""), &rows, &["c1"]).contains("makes another plan"));
+    let stale = at_checkpoints(&upgrade("the spec"), &rows, &["c2"]);
+    assert!(
+        stale.contains("checkpoint half: kubectl mcu approvals spring -n upgrades"),
+        "{stale}"
+    );
+    assert_eq!(at_checkpoints(&upgrade(""), &rows, &["c2"]), "");
+    assert_eq!(at_checkpoints(&running(), &rows, &["c1"]), "");
+}

@@ -76,8 +76,14 @@ export function duration(seconds) {
 export const now = () => Date.now() / 1000;
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const exact = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
+});
 const dated = new Intl.DateTimeFormat(undefined, {
   month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23",
 });
-/** A time of day, with the date if the span is long. */
-export const time = (seconds, span = Infinity) => (span < 72000 ? clock : dated).format(seconds * 1000);
+/** A time of day, with the seconds if the span is short, and with the date if it is long. */
+export const time = (seconds, span = Infinity) => {
+  const format = span < 900 ? exact : span < 72000 ? clock : dated;
+  return format.format(seconds * 1000);
+};

@@ -83,21 +83,25 @@ export class Story {
       element("h3", {}, "Next step"),
       element("p", { class: "next" }, story.remedy),
       element("h3", {}, "History"),
-      story.steps.length ? history(story.steps) : element("p", { class: "quiet" }, "No step has started."),
+      story.steps.length ? history(story) : element("p", { class: "quiet" }, "No step has started."),
     ];
   }
 }
 
-function history(steps) {
+// What a step without an outcome is called where it does not run: as kubectl mcu why says.
+const OPEN = { PreActionDegraded: "degraded", Failed: "Failed", Aborted: "withdrawn", Skipped: "ended" };
+
+function history({ phase, since, steps }) {
+  const until = phase !== "PreActionDegraded" && phase in OPEN ? seconds(since) : now();
   const head = ["Step", "Started", "Duration", "Outcome"].map((name) => element("th", { scope: "col" }, name));
   const rows = steps.map((step) => {
     const started = seconds(step.startedAt);
-    const length = step.durationSeconds ?? now() - started;
+    const length = step.durationSeconds ?? until - started;
     return element("tr", {},
       element("th", { scope: "row" }, step.name),
       element("td", {}, time(started)),
       element("td", {}, duration(length)),
-      element("td", {}, step.outcome ?? "running"),
+      element("td", {}, step.outcome ?? OPEN[phase] ?? "running"),
     );
   });
   return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));

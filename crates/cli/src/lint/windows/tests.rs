@@ -70,5 +70,8 @@ fn a_window_that_exclusions_cover_for_ever_is_named() {
         ["spec.maintenance.exclusions"]
     );
     assert_eq!(fields(&json!({"windows": "none"})), Vec::<String>::new());
+    // The duration is an error of its own.
+    let empty = json!({"name": "w", "schedule": "0 22 * * *", "duration": "0s"});
+    assert_eq!(fields(&json!({"windows": [empty]})), Vec::<String>::new());
     assert_eq!(fields(&Value::Null), Vec::<String>::new());
 }

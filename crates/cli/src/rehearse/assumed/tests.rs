@@ -28,6 +28,23 @@ fn what_is_assumed_is_said_with_the_number_of_clusters() {
 }
 
 #[test]
+fn an_agent_of_which_nobody_knows_whether_it_can_be_asked_is_told_where_its_cluster_would_not_start() {
+    let of = |required, unknown_agents, unknown_for_pools| {
+        let answers = Answers {
+            required,
+            unknown_agents,
+            unknown_for_pools,
+            ..Answers::default()
+        };
+        notes(&answers, "plan").join("|")
+    };
+    assert_eq!(of(false, 3, 0), "");
+    assert!(of(true, 3, 0).starts_with("The hub does not say of 3 clusters"));
+    assert!(of(false, 0, 2).starts_with("The hub does not say of 2 clusters"));
+    assert!(of(true, 1, 2).starts_with("The hub does not say of 2 clusters"));
+}
+
+#[test]
 fn only_the_update_of_a_cluster_that_refuses_never_ends() {
     let mut answers = Answers::default();
     let refusal = KnownRefusal {

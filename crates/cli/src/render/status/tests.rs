@@ -126,15 +126,24 @@ fn a_watcher_goes_on_ready_and_stalled_of_the_newest_spec_only() {
 
 #[test]
 fn an_estimate_is_shown_with_what_it_is_known_from() {
-    let of = |samples: i64| {
+    let at = |now: &str, samples: i64| {
         let estimate = serde_json::json!({
             "p50": "2026-05-28T12:00:00Z", "p90": "2026-05-28T13:00:00Z", "basis": "Upgrade", "samples": samples,
         });
-        eta(&serde_json::from_value(estimate).unwrap())
+        eta(&serde_json::from_value(estimate).unwrap(), now.parse().unwrap())
     };
+    let of = |samples| at("2026-05-28T11:00:00Z", samples);
     let times = "2026-05-28T12:00:00Z, in nine of ten cases before 2026-05-28T13:00:00Z";
     assert_eq!(of(12), format!("{times} (basis: Upgrade, 12 samples)"));
     assert_eq!(of(0), format!("{times} (basis: Upgrade)"));
+    assert_eq!(
+        at("2026-05-28T12:00:00Z", 0),
+        "any time now, in nine of ten cases before 2026-05-28T13:00:00Z (basis: Upgrade)"
+    );
+    assert_eq!(
+        at("2026-05-28T15:00:00Z", 0),
+        "any time now; it was expected before 2026-05-28T13:00:00Z (basis: Upgrade)"
+    );
 }
 
 /// A running upgrade with these fields in its status.

@@ -47,6 +47,26 @@ fn a_degraded_pre_action_does_not_run() {
 }
 
 #[test]
+fn a_step_of_a_cluster_that_failed_or_is_left_out_does_not_run() {
+    let mut row = rows().of("edge-02").unwrap().clone();
+    let mut shown = |phase| {
+        row.phase = phase;
+        let text = render(&running(), &row, None, now(), Paint::Never);
+        let step = text.lines().find(|line| line.contains("  Platform "));
+        step.unwrap()
+            .split_whitespace()
+            .skip(3)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    // Its phase began 4m48s after the step.
+    assert_eq!(shown(Phase::Failed), "4m48s Failed");
+    assert_eq!(shown(Phase::Skipped), "4m48s ended");
+    assert_eq!(shown(Phase::Aborted), "4m48s withdrawn");
+    assert!(shown(Phase::Partial).ends_with(" running"));
+}
+
+#[test]
 fn while_the_spec_is_invalid_only_its_correction_moves_a_cluster() {
     let rows = rows();
     let text = render(&invalid(), rows.of("edge-02").unwrap(), None, now(), Paint::Never);

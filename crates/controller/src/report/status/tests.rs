@@ -380,6 +380,12 @@ fn states_tell_the_strongest_truth() {
         state(&now, &policy().canaries().build(), &canary),
         UpgradeState::Canary
     );
+    // The others start without it.
+    let skipped = fleet().cluster("a").canary().skipped("why").cluster("b").build();
+    assert_ne!(
+        state(&now, &policy().canaries().build(), &skipped),
+        UpgradeState::Canary
+    );
 }
 
 #[test]
