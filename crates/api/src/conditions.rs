@@ -23,8 +23,8 @@ pub const RECONCILING: &str = "Reconciling";
 /// acts.
 pub const STALLED: &str = "Stalled";
 
-/// The controller's clock differs from the hub's by more than 30 seconds, so no deadline fires. Listed only while
-/// this is the case.
+/// The controller's clock differs from the hub's by more than 30 seconds, so no deadline fires, or steps have recorded starts in the
+/// future. Listed only while this is the case.
 pub const CLOCK_SKEW: &str = "ClockSkew";
 
 /// Every condition type that is always present, in the order in which the status lists them.

@@ -346,7 +346,8 @@ pub struct ManagedClustersUpgradeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
     pub retries: Vec<String>,
-    /// Conditions Selected, Applied, InProgress, Complete, Failed, Ready, Reconciling and Stalled.
+    /// Conditions Selected, Applied, InProgress, Complete, Failed, Ready, Reconciling and Stalled. ClockSkew is there only while the
+    /// clocks of controller and hub differ, or a step has a recorded start in the future.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

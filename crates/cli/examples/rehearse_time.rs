@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
-use kubectl_mcu::rehearse::durations::{FileTimes, Times};
 use kubectl_mcu::rehearse::files::{Pages, load, save};
 use kubectl_mcu::rehearse::outcome::Source;
 use kubectl_mcu::rehearse::{Request, rehearse};
 use resolve::lists::ListKind;
 use resolve::snapshot::{ControllerSettings, Snapshot};
+use rollout::forecast::OtherTimes;
 use serde_json::{Value, json};
 
 const CLUSTERS: usize = 10_000;
@@ -33,7 +33,7 @@ fn measure(directory: &Path, slots: u32) -> Result<(), String> {
         .map_err(|failure| failure.to_string())
         .and_then(|_| timed(directory));
     let _ = std::fs::remove_dir_all(directory);
-    let (read, (mut snapshot, times)) = loaded?;
+    let (read, mut snapshot) = loaded?;
     let input = snapshot
         .planner_input("u1")
         .map_err(|reason| format!("{reason:?}"))?;
@@ -46,7 +46,7 @@ fn measure(directory: &Path, slots: u32) -> Result<(), String> {
         uid: "u1",
         now: NOW,
         source: Source::Hub,
-        times: &times,
+        others: OtherTimes::NONE,
         failure_rate: 0.01,
     };
     let begin = Instant::now();
@@ -63,13 +63,12 @@ fn measure(directory: &Path, slots: u32) -> Result<(), String> {
 }
 
 /// Reads the directory, and how long that takes in seconds.
-fn timed(directory: &Path) -> Result<(f64, (Snapshot, Times)), String> {
+fn timed(directory: &Path) -> Result<(f64, Snapshot), String> {
     let begin = Instant::now();
     let (about, pages) = load(directory).map_err(|failure| failure.to_string())?;
     let lists = pages.lists().map_err(|failure| failure.to_string())?;
-    let times = Times::collect(&lists.reports, ("team", "spring", "u1"), &FileTimes::default());
     let snapshot = Snapshot::new(lists, ControllerSettings::default(), about.read_at);
-    Ok((begin.elapsed().as_secs_f64(), (snapshot, times)))
+    Ok((begin.elapsed().as_secs_f64(), snapshot))
 }
 
 /// A hub with one upgrade of all clusters.

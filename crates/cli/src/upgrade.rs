@@ -214,6 +214,14 @@ impl Upgrade {
             .is_some_and(|ready| ready.reason == conditions::reason::WAITING_FOR_APPROVAL)
     }
 
+    /// True if a cluster is in this phase. An older controller wrote no phases.
+    #[must_use]
+    pub fn has(&self, phase: Phase) -> bool {
+        let phases = self.status.as_ref().map(|status| &status.phases);
+        let count = phases.and_then(|phases| phases.get(phase.as_str()));
+        count.is_some_and(|clusters| *clusters > 0)
+    }
+
     /// The counts of the status; zero without one. Complete are the clusters whose post-action is done, too, while `clustersSummery`
     /// also counts those whose post-action still runs. An older controller wrote no phases.
     #[must_use]

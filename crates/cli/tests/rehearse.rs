@@ -105,6 +105,30 @@ fn an_upgrade_that_would_complete_gives_exit_code_0() {
 }
 
 #[test]
+fn a_rehearsal_and_a_plan_give_the_same_end_if_nothing_was_measured() {
+    let file = manifest(
+        &["canary-1", "canary-2", "edge-01"],
+        &json!({"upgradeStrategy": {"maxConcurrency": 3}}),
+    );
+    let hub = sample("hub");
+    let of = |command: &str| -> Value {
+        let args = [command, "--from", &hub, "-f", path(&file), "-o", "json"];
+        serde_json::from_str(&Outcome::of(&args, |command| command).out).unwrap()
+    };
+    let (rehearsed, planned) = (of("rehearse"), of("plan"));
+    assert_eq!(rehearsed["durations"], planned["times"]);
+    assert_eq!(planned["eta"]["basis"], "Usual");
+    assert_eq!(rehearsed["estimate"]["p50"], planned["eta"]["p50"]);
+    let times = [
+        &rehearsed["estimate"]["p80"],
+        &planned["eta"]["p90"],
+        &rehearsed["estimate"]["p95"],
+    ];
+    let times = times.map(|time| time.as_str().unwrap());
+    assert!(times.is_sorted(), "{times:?}");
+}
+
+#[test]
 fn bindings_in_the_file_count_as_if_they_were_applied_with_the_upgrade() {
     let upgrade = manifest(&["canary-1", "edge-01"], &json!({}));
     let upgrade = std::fs::read_to_string(upgrade.path()).unwrap();
@@ -289,6 +313,36 @@ fn the_timeline_counts_slots_as_in_flight_and_soaking_clusters_by_themselves() {
 }
 
 #[test]
+fn the_timeline_leaves_out_hours_in_which_nothing_changes() {
+    let nightly = json!({
+        "timeZone": "UTC",
+        "windows": [{"name": "night", "schedule": "0 22 * * *", "duration": "2h"}],
+    });
+    let file = manifest(
+        &["canary-1", "canary-2"],
+        &json!({"upgradeStrategy": {"maxConcurrency": 1}, "maintenance": nightly}),
+    );
+    let times = sample("durations.yaml");
+    let shown = json_of(&["-f", path(&file), "--durations", &times]);
+    let hours = shown["timeline"].as_array().unwrap().len();
+    let text = rehearse(&["-f", path(&file), "--durations", &times]).out;
+    let timeline = text.split("Timeline:\n").nth(1).unwrap();
+    let lines: Vec<&str> = timeline.lines().take_while(|line| !line.is_empty()).collect();
+    // The first line names the columns, and the last one says how many hours are left out.
+    let left_out = format!(
+        "  Left out: {} rows in which nothing changes",
+        hours - (lines.len() - 2)
+    );
+    assert_eq!(lines.last(), Some(&&*left_out), "{text}");
+    assert!(lines.len() < hours / 2, "{text}");
+    // From 10:15 on nothing moves before the window opens.
+    assert!(lines[1].starts_with("  2026-05-28T21:15:00Z   11h"), "{text}");
+    let nobody = manifest(&["nowhere"], &json!({}));
+    let text = rehearse(&["-f", path(&nobody)]).out;
+    assert!(text.contains("Timeline:\n  No cluster moves.\n"), "{text}");
+}
+
+#[test]
 fn names_and_messages_of_a_directory_cannot_control_the_terminal() {
     let evil = "edge-01\u{1b}[2J\u{202e}\nResult: Completes";
     let hub = changed("managedclusters.json", &|cluster| {
@@ -394,7 +448,10 @@ fn errors_name_what_is_wrong_and_what_to_do() {
     assert!(text.contains("spec.clusterVersion.version: "), "{text}");
     assert_eq!(
         refused(&["winter"]),
-        "Error from server (NotFound): managedclustersupgrades.cluster.open-cluster-management.io \"winter\" not found\n"
+        format!(
+            "error: {} has no upgrade upgrades/winter; check the name and the namespace (-n), or give its manifest with -f\n",
+            sample("hub")
+        )
     );
     assert!(refused(&["-f", "nowhere.yaml"]).starts_with("error: nowhere.yaml: "));
     let text = refused(&["-f", &sample("winter.yaml"), "-n", "other"]);

@@ -102,10 +102,7 @@ fn main() -> ExitCode {
         Some(Command::Serve(args)) => in_runtime(serve::run(args)),
         None => in_runtime(run(&cli.demo)),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    hub_sim::exit_code(outcome)
 }
 
 fn in_runtime(program: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {

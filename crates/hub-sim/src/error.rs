@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::fields::Conflict;
 use crate::kind::Kind;
-use crate::schema::{Cause, CauseKind};
+use crate::schema::Cause;
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,13 +162,24 @@ impl ApiError {
         } else {
             kind.group.as_str()
         };
+        Self::invalid_of((group, &kind.kind), name, causes)
+    }
+
+    /// The same about an object that says that it is of another kind or version.
+    #[must_use]
+    pub fn invalid_type(version: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        Self::invalid_of((group, kind), name, causes)
+    }
+
+    fn invalid_of((group, kind): (&str, &str), name: &str, causes: &[Cause]) -> Self {
         let kind_and_group = if group.is_empty() {
-            kind.kind.clone()
+            kind.to_owned()
         } else {
-            format!("{}.{group}", kind.kind)
+            format!("{kind}.{group}")
         };
         let message = format!("{kind_and_group} \"{name}\" is invalid: {}", texts(causes));
-        let mut details = json!({"name": name, "kind": kind.kind, "causes": listed(causes)});
+        let mut details = json!({"name": name, "kind": kind, "causes": listed(causes)});
         if !group.is_empty() {
             details["group"] = group.into();
         }
@@ -213,12 +224,6 @@ impl ApiError {
         Self::of(422, "Invalid", message, Some(details))
     }
 
-    /// The same for one option.
-    #[must_use]
-    pub fn invalid_option(options: &str, field: &str, kind: CauseKind, why: &str) -> Self {
-        Self::invalid_options(options, &[Cause::new(field, kind, why)])
-    }
-
     /// A JSON patch does not fit the object.
     #[must_use]
     pub fn patch_failed() -> Self {
@@ -230,6 +235,19 @@ impl ApiError {
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::of(500, "", message.into(), None)
+    }
+
+    /// A patch took the `apiVersion` out of a custom resource.
+    #[must_use]
+    pub fn without_version() -> Self {
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        let message = format!("Internal error occurred: {why}");
+        Self::of(
+            500,
+            "InternalError",
+            message,
+            Some(json!({"causes": [{"message": why}]})),
+        )
     }
 
     /// A precondition of a deletion does not hold.
@@ -260,6 +278,14 @@ impl ApiError {
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource".to_owned();
         Self::of(405, "MethodNotAllowed", message, Some(json!({})))
+    }
+
+    /// The same for a subresource of a custom resource.
+    #[must_use]
+    pub fn not_supported(verb: &str, group: &str, plural: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{plural}.{group}\"");
+        let details = json!({"group": group, "kind": plural});
+        Self::of(405, "MethodNotAllowed", message, Some(details))
     }
 
     /// The body, or a part of it, is too large.

@@ -9,6 +9,7 @@
 //! answers.
 
 mod error;
+mod exit;
 mod fields;
 mod garbage;
 mod http;
@@ -27,6 +28,7 @@ mod store;
 mod write;
 
 pub use self::error::ApiError;
+pub use self::exit::exit_code;
 pub use self::fields::{Conflict, FieldSet, Manager, Managers, Operation};
 pub use self::http::{Body, Service};
 pub use self::hub::{Clock, Hub, Options};

@@ -3,10 +3,11 @@
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use hub_sim::{Hub, Options, kubeconfig, serve};
+use hub_sim::{Hub, Options, exit_code, kubeconfig, serve};
 use tokio::net::TcpListener;
 
 /// An in-memory Kubernetes API server with the kinds of a hub.
@@ -40,8 +41,12 @@ struct Serve {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
     let Command::Serve(options) = Cli::parse().command;
+    exit_code(run(&options).await.map(|()| ExitCode::SUCCESS))
+}
+
+async fn run(options: &Serve) -> Result<()> {
     let hub = Hub::new(Options {
         seed: u64::from(std::process::id()),
         history: options.history,

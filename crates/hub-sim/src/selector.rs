@@ -3,6 +3,7 @@
 mod labels;
 
 use self::labels::Requirement;
+use crate::kind::Kind;
 use crate::object::Object;
 
 /// What objects a list or watch is about.
@@ -56,10 +57,10 @@ const FIELDS: [(&str, &str, &[&str]); 13] = [
 ];
 
 impl Field {
-    fn parse(kind: &str, is_core: bool, name: &str) -> Result<Self, String> {
+    fn parse(kind: &Kind, is_core: bool, name: &str) -> Result<Self, String> {
         let unsupported = || Err(format!("field label not supported: {name}"));
         // Events of events.k8s.io have other names.
-        let field = match (kind, name) {
+        let field = match (kind.kind.as_str(), name) {
             _ if is_core => name.to_owned(),
             ("Event", "source" | "reportingComponent") => return unsupported(),
             ("Event", "reportingController") => "reportingComponent".to_owned(),
@@ -72,10 +73,12 @@ impl Field {
         };
         match field.as_str() {
             "metadata.name" => Ok(Self::Name),
-            "metadata.namespace" if kind != "Namespace" => Ok(Self::Namespace),
+            "metadata.namespace" if kind.namespaced || !(kind.is_custom || kind.is_namespace()) => {
+                Ok(Self::Namespace)
+            }
             field => match FIELDS
                 .iter()
-                .find(|(of, known, _)| *of == kind && *known == field)
+                .find(|(of, known, _)| *of == kind.kind && *known == field)
             {
                 Some((_, _, places)) => Ok(Self::At(places)),
                 None => unsupported(),
@@ -85,7 +88,7 @@ impl Field {
 }
 
 impl FieldRequirement {
-    fn parse(kind: &str, is_core: bool, part: &str) -> Result<Self, String> {
+    fn parse(kind: &Kind, is_core: bool, part: &str) -> Result<Self, String> {
         let (field, value, is_equal) = if let Some((field, value)) = part.split_once("!=") {
             (field, value, false)
         } else if let Some((field, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
@@ -121,7 +124,7 @@ impl Selector {
     ///
     /// # Errors
     /// One of them is malformed, or selects a field that cannot be selected; the text says which.
-    pub(crate) fn parse(kind: &str, is_core: bool, labels: &str, fields: &str) -> Result<Self, String> {
+    pub(crate) fn parse(kind: &Kind, is_core: bool, labels: &str, fields: &str) -> Result<Self, String> {
         let mut selector = Self {
             labels: labels::parse(labels)?,
             ..Self::default()

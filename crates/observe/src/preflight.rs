@@ -21,7 +21,7 @@ use api::preflight::PreflightSummary;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{PreflightReason, Verdict};
-use rollout::{Cluster, Fleet, Plan, Policy, Preflight, Reason};
+use rollout::{Cluster, Eligibility, Fleet, Plan, Policy, Preflight, Reason};
 
 use self::asked::{is_barred, is_kept, is_to_be_asked, waits};
 use self::judged::{Judged, known, unknown};
@@ -234,20 +234,31 @@ impl Preflights {
     pub fn summary(&self, fleet: &Fleet) -> Option<PreflightSummary> {
         self.questions.preflight.as_ref()?;
         let mut summary = PreflightSummary::default();
-        let waiting = fleet.clusters.iter();
-        for cluster in waiting.filter(|cluster| waits(cluster) && !is_barred(cluster)) {
+        for cluster in fleet.clusters.iter().filter(|cluster| waits(cluster)) {
             // An agent that has read its probe could be asked, even if it cannot tell everything.
             let has_answered = |name| self.verdicts.get(name).is_some_and(Judged::is_answered);
-            *match cluster.preflight {
-                Preflight::Ready | Preflight::Stale => &mut summary.ready,
-                Preflight::Blocked {
-                    reason: Reason::PreflightUnsupported,
-                    ..
-                } if !has_answered(&cluster.name) => &mut summary.unsupported,
-                Preflight::Blocked { .. } => &mut summary.blocked,
+            *match (&cluster.eligibility, &cluster.preflight) {
+                // Nor can it be asked for its worker pools.
+                (
+                    Eligibility::Blocked {
+                        reason: Reason::PreflightUnsupported,
+                        ..
+                    },
+                    _,
+                ) => &mut summary.unsupported,
+                (Eligibility::Blocked { .. }, _) => continue,
+                (_, Preflight::Ready | Preflight::Stale) => &mut summary.ready,
+                (
+                    _,
+                    Preflight::Blocked {
+                        reason: Reason::PreflightUnsupported,
+                        ..
+                    },
+                ) if !has_answered(&cluster.name) => &mut summary.unsupported,
+                (_, Preflight::Blocked { .. }) => &mut summary.blocked,
                 // It is not even asked.
-                Preflight::NotAsked if is_known_to_be_newer(cluster) => &mut summary.blocked,
-                Preflight::Unknown { .. } | Preflight::NotAsked => &mut summary.unknown,
+                (_, Preflight::NotAsked) if is_known_to_be_newer(cluster) => &mut summary.blocked,
+                (_, Preflight::Unknown { .. } | Preflight::NotAsked) => &mut summary.unknown,
             } += 1;
         }
         Some(summary)

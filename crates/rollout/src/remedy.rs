@@ -329,7 +329,7 @@ const UPGRADES: &[(&str, &str)] = &[
     ),
     (
         reason::CLUSTERS_BLOCKED,
-        "Fix what blocks the clusters (kubectl mcu clusters {name} -n {namespace} --phase Blocked --phase PostAction), or remove them from the selection.",
+        "Fix what blocks the clusters (kubectl mcu clusters {name} -n {namespace}{phases}), or remove them from the selection.",
     ),
     (
         reason::NO_WINDOW,
@@ -367,11 +367,19 @@ pub fn for_cluster(reason: &str, phase: Phase, names: Names<'_>) -> String {
     fill(sentence, names)
 }
 
-/// The next step for a stalled or paused upgrade; `None` for a reason that the table does not have.
+/// The next step for a stalled or paused upgrade; `None` for a reason that the table does not have. `has`: whether a cluster is in a
+/// phase.
 #[must_use]
-pub fn for_upgrade(reason: &str, names: Names<'_>) -> Option<String> {
+pub fn for_upgrade(reason: &str, names: Names<'_>, has: impl Fn(Phase) -> bool) -> Option<String> {
     let mut known = UPGRADES.iter().filter(|(known, _)| *known == reason);
-    known.next().map(|(_, sentence)| fill(sentence, names))
+    let (_, sentence) = known.next()?;
+    let blocked = [Phase::Blocked, Phase::PostAction];
+    let phases: Vec<String> = blocked
+        .into_iter()
+        .filter(|phase| has(*phase))
+        .map(|phase| format!(" --phase {}", phase.as_str()))
+        .collect();
+    Some(fill(&sentence.replace("{phases}", &phases.concat()), names))
 }
 
 const fn by_phase(phase: Phase) -> &'static str {

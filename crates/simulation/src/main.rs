@@ -11,12 +11,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Parser};
+use hub_sim::exit_code;
 use simulation::fault::{Fault, Faults};
 use simulation::options::Options;
 use simulation::oracle::Rule;
 use simulation::run::{Outcome, run};
 use simulation::story::{Story, shrink};
-use simulation::sweep::{Totals, sweep};
+use simulation::sweep::{Seeds, Totals, sweep};
 use simulation::trace::Trace;
 
 /// The system's allocator takes a third of the time of a run.
@@ -42,7 +43,8 @@ struct Cli {
     /// First seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Begin with a seed that follows from the time instead of --from.
+    /// Begin with a seed that follows from the time instead of --from, and run seeds of all four kinds in turn: with windows and
+    /// approvals or not, with preflight and worker pools or not.
     #[arg(long, conflicts_with = "from")]
     fresh: bool,
     /// Run seeds for this many minutes instead of a number of them.
@@ -92,11 +94,11 @@ fn say(text: &str) -> Result<()> {
     Ok(output.flush()?)
 }
 
-fn main() -> Result<ExitCode> {
+fn main() -> ExitCode {
     match play(&Cli::parse()) {
         // Whoever reads the output has seen enough.
-        Err(error) if is_unread(&error) => Ok(ExitCode::FAILURE),
-        done => done,
+        Err(error) if is_unread(&error) => ExitCode::FAILURE,
+        done => exit_code(done),
     }
 }
 
@@ -219,18 +221,22 @@ fn tell(options: &Options, outcome: &Result<Outcome>) -> Result<()> {
     reason = "the program measures how long a sweep takes, not what happens in it"
 )]
 fn run_many(cli: &Cli) -> Result<ExitCode> {
-    let first = if cli.fresh { fresh_seed() } else { cli.from };
+    let seeds = if cli.fresh {
+        Seeds::InTurn(fresh_seed())
+    } else {
+        Seeds::From(cli.from)
+    };
     let jobs = cli
         .jobs
         .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    say(&format!("seeds from {first} on, {jobs} at a time\n"))?;
+    say(&format!("{seeds}, {jobs} at a time\n"))?;
     let begin = Instant::now();
     let is_over = |begun| match cli.minutes {
         Some(minutes) => begin.elapsed().as_secs() >= minutes * 60,
         None => begun >= cli.seeds,
     };
     let done = AtomicU64::new(0);
-    let totals = sweep(first, jobs, is_over, |options, outcome| {
+    let totals = sweep(seeds, jobs, is_over, |options, outcome| {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(PROGRESS) {
             eprintln!("{done} seeds in {:.0} s", begin.elapsed().as_secs_f64());
@@ -245,11 +251,11 @@ fn run_many(cli: &Cli) -> Result<ExitCode> {
     for (seed, hash) in totals.hashes.iter().filter(|_| cli.hashes) {
         let _ = writeln!(text, "seed {seed} trace {hash:016x}");
     }
-    let untried = totals.untried(first);
+    let untried = totals.untried(seeds);
     for rule in &untried {
         let _ = writeln!(text, "the rule {} was never tried", rule.as_str());
     }
-    let unseen = totals.unseen(first);
+    let unseen = totals.unseen(seeds);
     for fault in &unseen {
         let _ = writeln!(text, "the fault {} never happened", fault.as_str());
     }

@@ -132,6 +132,12 @@ pub enum Mutation {
     AcknowledgeMore,
     /// Its probes write what they should only read.
     ChangeMore,
+    /// Its updates acknowledge another gate than the spec.
+    AcknowledgeOther,
+    /// Its statuses say too much about a cluster.
+    LongMessages,
+    /// Its statuses count more clusters under way than there are.
+    WrongFlights,
     /// It lacks a protection from faults. These have tests of their own.
     Lacks(Protection),
 }
@@ -250,7 +256,7 @@ fn loop_over_fleet() -> Vec<Extra> {
 
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 60] = [
+    pub const ALL: [Self; 63] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
@@ -311,6 +317,9 @@ impl Mutation {
         Self::BlindToPools,
         Self::AcknowledgeMore,
         Self::ChangeMore,
+        Self::AcknowledgeOther,
+        Self::LongMessages,
+        Self::WrongFlights,
     ];
 
     /// What the controller reads instead of something else.
@@ -397,6 +406,19 @@ impl Mutation {
             Self::WrongSums if seen.path.ends_with("/status") => {
                 Some(seen.body.replace("\"pending\":", "\"pending\":1"))
             }
+            Self::WrongFlights if seen.path.ends_with("/status") => {
+                Some(seen.body.replace("\"inFlight\":", "\"inFlight\":1"))
+            }
+            Self::LongMessages if seen.path.ends_with("/status") => {
+                let mut status = seen.value();
+                let waiting = status
+                    .pointer_mut("/status/waitingClusters")
+                    .and_then(Value::as_array_mut);
+                for cluster in waiting.into_iter().flatten() {
+                    cluster["message"] = "x".repeat(257).into();
+                }
+                Some(status.to_string())
+            }
             Self::FrozenTimes if seen.path.ends_with("/status") => {
                 let mut status = seen.value();
                 let conditions = status
@@ -419,6 +441,9 @@ impl Mutation {
                 Some(seen.body.replace(r#""type":"ReadOnly""#, r#""type":"Update""#))
             }
             Self::AcknowledgeMore if seen.is_probe() => acknowledging(seen.value()),
+            Self::AcknowledgeOther if seen.is("POST", "/manifestworks") && !seen.is_probe() => {
+                Some(seen.body.replace(GATE, "ack-of-nobody"))
+            }
             Self::TakeAway if seen.is("POST", "/manifestworks") => {
                 let mut work = seen.value();
                 work.get_mut("spec")?.as_object_mut()?.remove("deleteOption");

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::choice::Choices;
 use crate::fault::Fault;
 
-/// The first of the seeds whose upgrades may ask clusters and wait for worker pools. Sweeps do not come to them by themselves.
+/// The first of the seeds whose upgrades may ask clusters and wait for worker pools. Only sweeps of fresh seeds come to them by themselves.
 pub const ASKING: u64 = 1 << 62;
 
-/// In seeds with this bit, starts may depend on maintenance windows and approvals. Sweeps do not come to them by themselves.
+/// In seeds with this bit, starts may depend on maintenance windows and approvals. Only sweeps of fresh seeds come to them by themselves.
 pub const CONTROLLED: u64 = 1 << 61;
 
 /// What an upgrade does with the answers of clusters to its preflight.

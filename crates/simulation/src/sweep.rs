@@ -1,6 +1,7 @@
 //! Runs many seeds, on several threads. A run has one thread, so threads do not change what a seed does.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +14,59 @@ use crate::options::{ASKING, CONTROLLED, Options};
 use crate::oracle::Rule;
 use crate::run::{Outcome, run};
 use crate::trace::Trace;
+
+/// The seeds of a sweep, by number.
+#[derive(Clone, Copy, Debug)]
+pub enum Seeds {
+    /// From this one on.
+    From(u64),
+    /// From this one on, without and with [`CONTROLLED`] and [`ASKING`]: the four kinds of seeds in turn.
+    InTurn(u64),
+}
+
+/// How many kinds of seeds there are.
+const KINDS: u64 = 4;
+
+impl Seeds {
+    /// The seed with this number.
+    #[must_use]
+    pub const fn nth(self, number: u64) -> u64 {
+        match self {
+            Self::From(first) => first.wrapping_add(number),
+            Self::InTurn(first) => (first | (CONTROLLED * (number % KINDS))).wrapping_add(number / KINDS),
+        }
+    }
+
+    /// The first seeds: each begins a row of seeds of its own.
+    fn firsts(self) -> Vec<u64> {
+        let rows = match self {
+            Self::From(_) => 1,
+            Self::InTurn(_) => KINDS,
+        };
+        (0..rows).map(|number| self.nth(number)).collect()
+    }
+
+    /// Whether clusters may be asked in some of them.
+    fn ask(self) -> bool {
+        self.firsts().into_iter().any(|first| first >= ASKING)
+    }
+
+    /// Whether starts may depend on windows and approvals in some of them.
+    fn are_controlled(self) -> bool {
+        self.firsts().into_iter().any(|first| first & CONTROLLED != 0)
+    }
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let firsts: Vec<String> = self.firsts().iter().map(ToString::to_string).collect();
+        write!(f, "seeds from {} on", firsts.join(", "))?;
+        match self {
+            Self::From(_) => Ok(()),
+            Self::InTurn(_) => f.write_str(" in turn"),
+        }
+    }
+}
 
 /// What all runs of a sweep did together.
 #[derive(Clone, Debug, Default)]
@@ -32,16 +86,16 @@ pub struct Totals {
 }
 
 /// A sweep of this many seeds tries every rule.
-const WHOLE: u64 = 320;
+const WHOLE: u64 = 280;
 /// In a sweep of this many, every fault happens.
 const LARGE: u64 = 2000;
 
 impl Totals {
-    /// Rules that a sweep of many seeds from this one on has never tried, although it should: rules about what clusters are asked
-    /// need seeds in which they are asked.
+    /// Rules that a sweep of many seeds has never tried, although it should: rules about what clusters are asked need seeds in which
+    /// they are asked.
     #[must_use]
-    pub fn untried(&self, first: u64) -> Vec<Rule> {
-        let (asks, is_controlled) = (first >= ASKING, first & CONTROLLED != 0);
+    pub fn untried(&self, seeds: Seeds) -> Vec<Rule> {
+        let (asks, is_controlled) = (seeds.ask(), seeds.are_controlled());
         let rules = Rule::ALL.iter().filter(|_| self.runs >= WHOLE);
         let rules = rules.filter(|rule| match rule {
             Rule::Preflight | Rule::Probes | Rule::WorkerPools => asks,
@@ -54,10 +108,10 @@ impl Totals {
             .collect()
     }
 
-    /// Faults that have never happened in a large sweep of seeds from this one on, although they could.
+    /// Faults that have never happened in a large sweep of these seeds, although they could.
     #[must_use]
-    pub fn unseen(&self, first: u64) -> Vec<Fault> {
-        let (asks, is_controlled) = (first >= ASKING, first & CONTROLLED != 0);
+    pub fn unseen(&self, seeds: Seeds) -> Vec<Fault> {
+        let (asks, is_controlled) = (seeds.ask(), seeds.are_controlled());
         let faults = Fault::ALL.iter().filter(|_| self.runs >= LARGE);
         let possible = faults.filter(|fault| asks || !fault.is_of_probes());
         let possible = possible.filter(|fault| is_controlled || !fault.is_of_control());
@@ -85,13 +139,13 @@ impl Totals {
     }
 }
 
-/// Runs seeds from `first` on, with this many threads, until `is_over` says so of the number of seeds that were begun. `look`
+/// Runs these seeds, with this many threads, until `is_over` says so of the number of seeds that were begun. `look`
 /// gets every outcome, on the thread of its run; the other threads go on meanwhile.
 ///
 /// # Errors
 /// `look` fails; no other seed is begun then.
 pub fn sweep(
-    first: u64,
+    seeds: Seeds,
     jobs: usize,
     is_over: impl Fn(u64) -> bool + Sync,
     look: impl Fn(&Options, &Result<Outcome>) -> Result<()> + Sync,
@@ -105,7 +159,7 @@ pub fn sweep(
             if is_stopped.load(Ordering::Relaxed) || is_over(number) {
                 return Ok(());
             }
-            let options = Options::of(first.wrapping_add(number));
+            let options = Options::of(seeds.nth(number));
             let outcome = run(&options, &Faults::ByRate, Trace::default());
             totals
                 .lock()
@@ -170,18 +224,36 @@ mod tests {
         };
         let others = Fault::ALL.iter().filter(|fault| **fault != Fault::Kill);
         totals.faults = others.map(|fault| (*fault, 1)).collect();
-        assert_eq!(totals.unseen(0), [Fault::Kill]);
+        let plain = Seeds::From(0);
+        assert_eq!(totals.unseen(plain), [Fault::Kill]);
         totals.faults.remove(&Fault::Withhold);
         totals.faults.remove(&Fault::Rewindow);
         assert_eq!(
-            totals.unseen(0),
+            totals.unseen(plain),
             [Fault::Kill],
             "nobody is asked, and nothing is controlled"
         );
-        assert!(totals.unseen(CONTROLLED).contains(&Fault::Rewindow));
-        assert!(totals.unseen(ASKING).contains(&Fault::Withhold));
+        assert!(totals.unseen(Seeds::From(CONTROLLED)).contains(&Fault::Rewindow));
+        assert!(totals.unseen(Seeds::From(ASKING)).contains(&Fault::Withhold));
+        for fault in [Fault::Rewindow, Fault::Withhold] {
+            assert!(totals.unseen(Seeds::InTurn(0)).contains(&fault));
+        }
         totals.runs = WHOLE;
-        assert_eq!(totals.unseen(0), []);
+        assert_eq!(totals.unseen(plain), []);
+    }
+
+    #[test]
+    fn seeds_in_turn_are_of_four_kinds_and_each_row_of_them_can_be_played_alone() {
+        let seeds = Seeds::InTurn(7);
+        let all: Vec<u64> = (0..8).map(|number| seeds.nth(number)).collect();
+        let both = ASKING | CONTROLLED;
+        assert_eq!(all[..4], [7, CONTROLLED | 7, ASKING | 7, both | 7]);
+        for (first, next) in all[..4].iter().zip(&all[4..]) {
+            assert_eq!(Seeds::From(*first).nth(1), *next);
+        }
+        let text = format!("seeds from 7, {}, {}, {} on in turn", all[1], all[2], all[3]);
+        assert_eq!(seeds.to_string(), text);
+        assert_eq!(Seeds::From(7).to_string(), "seeds from 7 on");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use simulation::options::{ASKING, CONTROLLED, Options};
-use simulation::sweep::sweep;
+use simulation::sweep::{Seeds, sweep};
 
 /// Seeds of a plain world, seeds in some of which starts depend on windows and approvals, and seeds in some of which clusters are
 /// asked: from when on.
@@ -18,7 +18,10 @@ const PROCESSES: usize = 3;
 
 /// The hash of the trace of each seed, run in this process.
 fn hashes(jobs: usize) -> BTreeMap<u64, u64> {
-    let runs = FIRST.map(|first| sweep(first, jobs, |begun| begun >= SEEDS, |_, _| Ok(())).unwrap());
+    let runs = FIRST.map(|first| {
+        let is_over = |begun| begun >= SEEDS;
+        sweep(Seeds::From(first), jobs, is_over, |_, _| Ok(())).unwrap()
+    });
     runs.into_iter().flat_map(|totals| totals.hashes).collect()
 }
 

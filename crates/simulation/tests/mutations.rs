@@ -321,6 +321,8 @@ fn cases_of_ends() -> Vec<Case> {
         (M::ListAgain, Rule::Quiet, plain.clone(), vec![]),
         (M::ReadAgain, Rule::Quiet, plain.clone(), vec![]),
         (M::WrongSums, Rule::Conditions, plain.clone(), vec![]),
+        (M::WrongFlights, Rule::Conditions, plain.clone(), vec![]),
+        (M::LongMessages, Rule::Conditions, plain.clone(), vec![]),
         (M::FrozenTimes, Rule::Conditions, plain.clone(), vec![]),
         (M::RecordTwice, Rule::Ends, plain.clone(), vec![]),
         (M::DoubleRow, Rule::Rows, plain.clone(), vec![]),
@@ -351,6 +353,11 @@ fn cases_of_probes() -> Vec<Case> {
         };
         options.seed = (0..1000).find(is_long).unwrap();
     });
+    let gated = with(|options| {
+        options.preflight = Some(Preflight::Require);
+        options.gates = true;
+        options.acknowledge = true;
+    });
     let pools = with(|options| {
         options.worker_pools = true;
         options.pools_seconds = 300;
@@ -364,6 +371,8 @@ fn cases_of_probes() -> Vec<Case> {
         ),
         (M::BlindToPools, Rule::WorkerPools, pools, vec![]),
         (M::AcknowledgeMore, Rule::Acks, asked.clone(), vec![]),
+        (M::AcknowledgeOther, Rule::Acks, gated, vec![]),
+        (M::StartOutsider, Rule::Probes, asked.clone(), vec![]),
         (M::ChangeMore, Rule::Probes, asked, vec![]),
     ]
 }
@@ -415,6 +424,25 @@ fn a_loop_over_many_clusters_is_found_by_the_number_of_all_its_writes_alone() {
         assert_eq!(violation.rule, Rule::Storm, "{violation}");
         assert!(violation.what.contains("any write"), "{violation}");
     }
+}
+
+/// Its pre-action begins within the window and ends when that is closed.
+#[test]
+fn an_update_outside_its_windows_is_found_behind_a_pre_action_that_began_within_them() {
+    let options = with(|options| {
+        options.clusters = 1;
+        options.actions = true;
+        options.update_seconds = 100;
+        options.window_minutes = 10;
+        options.window_seconds = 60;
+    });
+    let whole = run(&options, &only(&[]), Trace::default()).unwrap();
+    assert_eq!(whole.violations, []);
+    let mutation = Some(Mutation::BlindToWindows);
+    let broken = run_mutated(&options, &only(&[]), Trace::default(), mutation).unwrap();
+    let is_found =
+        |violation: &Violation| violation.rule == Rule::Windows && violation.what.contains("was requested");
+    assert!(broken.violations.iter().any(is_found), "{:?}", broken.violations);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use simulation::fault::{Fault, Faults};
-use simulation::options::Options;
+use simulation::options::{CONTROLLED, Options};
 use simulation::oracle::Rule;
 use simulation::run::run;
 use simulation::trace::Trace;
@@ -57,14 +57,33 @@ fn help_lists_all_faults_and_rules_with_what_they_mean() {
     }
 }
 
+/// A page of the docs.
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn the_page_on_reliability_counts_every_fault_and_every_rule() {
+    let text = page("reliability.md");
+    let is_row = |line: &&str| line.starts_with("| faults: ") || line.starts_with("| rules tried");
+    let cells = text
+        .lines()
+        .filter(is_row)
+        .filter_map(|line| line.split('|').nth(2));
+    let counts = cells.flat_map(|cell| cell.split(", "));
+    let counted: BTreeSet<&str> = counts
+        .filter_map(|count| Some(count.trim().split_once(' ')?.0))
+        .collect();
+    let faults = Fault::ALL.iter().map(|fault| fault.as_str());
+    let rules = Rule::ALL.iter().map(|rule| rule.as_str());
+    assert_eq!(counted, faults.chain(rules).collect());
+}
+
 #[test]
 fn the_pages_name_every_rule_and_say_how_many_faults_and_rules_there_are() {
-    let page = |name: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../docs")
-            .join(name);
-        std::fs::read_to_string(path).unwrap()
-    };
     let design = page("design/simulation.md");
     for rule in Rule::ALL {
         let name = format!("`{}`", rule.as_str());
@@ -80,6 +99,29 @@ fn the_pages_name_every_rule_and_say_how_many_faults_and_rules_there_are() {
         format!("judges each run by {rules} rules"),
     ] {
         assert!(reliability.contains(&text), "docs/reliability.md lacks {text:?}");
+    }
+}
+
+#[test]
+fn fresh_seeds_are_of_all_kinds_and_are_played_again_from_the_seeds_that_are_printed() {
+    let text = output(&["--fresh", "--seeds", "4", "--hashes"]).1;
+    let heads = text.lines().next().unwrap();
+    let heads = heads.strip_prefix("seeds from ").unwrap();
+    let (heads, _) = heads.split_once(" on in turn, ").unwrap();
+    let heads: Vec<&str> = heads.split(", ").collect();
+    let kinds: Vec<u64> = heads
+        .iter()
+        .map(|head| head.parse::<u64>().unwrap() / CONTROLLED)
+        .collect();
+    assert_eq!(kinds, [0, 1, 2, 3], "{text}");
+    let of_seed = |text: &str, seed: &str| {
+        let name = format!("seed {seed} trace ");
+        let mut lines = text.lines().map(ToOwned::to_owned);
+        lines.find(|line| line.starts_with(&name)).unwrap()
+    };
+    for head in heads {
+        let again = output(&["--from", head, "--seeds", "1", "--hashes"]).1;
+        assert_eq!(of_seed(&text, head), of_seed(&again, head));
     }
 }
 
@@ -105,6 +147,16 @@ fn a_story_that_shows_nothing_any_more_is_told_and_a_world_that_cannot_be_is_ref
     let (ended, _) = play(r#"{"replicas": 0}"#);
     let error = String::from_utf8(ended.stderr).unwrap();
     assert!(error.contains("options needs replicas"), "{error}");
+}
+
+#[test]
+fn an_error_is_a_line_without_a_backtrace() {
+    let mut command = simulation(&["--story", "nowhere.json"]);
+    let ended = command.env("RUST_BACKTRACE", "1").output().unwrap();
+    let error = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{error}");
+    assert!(error.starts_with("error: cannot read nowhere.json: "), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
 }
 
 #[test]

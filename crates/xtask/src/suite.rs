@@ -122,8 +122,8 @@ fn without_hub(keep_going: bool) -> Vec<Step> {
         // optimised one takes many times what it would save.
         step("simulation", || {
             let first = first_seed(&commit());
-            SWEEPS.into_iter().try_for_each(|(bit, seeds)| {
-                let first = (first | bit).to_string();
+            SWEEPS.into_iter().try_for_each(|(bits, seeds)| {
+                let first = (first | bits).to_string();
                 program::require(SIMULATION, Profile::Dev, &["--from", &first, "--seeds", seeds])
             })
         }),
@@ -142,8 +142,9 @@ fn commit() -> String {
     )
 }
 
-/// How many seeds are played, and the bit that they have: those with one have maintenance windows and approvals, too.
-const SWEEPS: [(u64, &str); 2] = [(0, "320"), (1 << 61, "80")];
+/// How many seeds are played, and the bits that they have: 2^61 is for maintenance windows and approvals, 2^62 for preflight and worker
+/// pools.
+const SWEEPS: [(u64, &str); 4] = [(0, "280"), (1 << 61, "40"), (2 << 61, "40"), (3 << 61, "40")];
 
 /// The first of the seeds for a commit: other seeds for each commit, and the same for the same commit, so that a failure
 /// repeats.

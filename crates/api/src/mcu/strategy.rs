@@ -58,7 +58,7 @@ pub struct UpgradeStrategy {
     #[schemars(schema_with = "schema::duration_or_zero")]
     pub min_success_time: Option<String>,
     /// Clusters that failed, or whose pre-action is degraded, and that are to be tried again, each retry once and in this order. Steps
-    /// that succeeded are not repeated.
+    /// that succeeded are not repeated, except after RegressedInSoak: then the update and the steps that follow it are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
     pub retry: Vec<RetryRequest>,

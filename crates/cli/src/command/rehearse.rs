@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use api::message::count;
-use api::views::Upgrade as UpgradeView;
+use api::views::{self, Upgrade as UpgradeView};
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::record::{ReportRelation, relation_of};
 use resolve::lists::{HubLists, ListKind, ListedPage};
@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::lint::{Linter, Report, documents, output};
-use crate::rehearse::durations::{self, FileTimes, Times};
+use crate::rehearse::durations::{self, FileTimes};
 use crate::rehearse::files::{self, About, Pages};
 use crate::rehearse::outcome::{Source, Verdict};
 use crate::rehearse::plan::PlanRequest;
@@ -49,13 +49,14 @@ pub(super) async fn run(common: &Common, args: &RehearseArgs, screen: Screen) ->
         uid,
     } = prepared;
     let (namespace, name) = (subject.namespace.as_str(), subject.name.as_str());
-    let times = Times::collect(&lists.reports, (namespace, name, &uid), &file_times);
     if let Some(directory) = &args.save {
         let kept = (namespace, name);
-        let left_out = files::save(directory, &read.pages, read.about.read_at, kept, &times.to_yaml())?;
+        let times = durations::to_yaml(&lists.reports, (namespace, name, &uid), &file_times);
+        let left_out = files::save(directory, &read.pages, read.about.read_at, kept, &times)?;
         note_left_out(left_out, "saved", screen);
     }
     note_left_out(lists.nameless, "read", screen);
+    let reports = reports_of_others(&lists, &subject, &uid);
     let mut snapshot = Snapshot::new(lists, ControllerSettings::default(), read.about.read_at);
     let request = Request {
         namespace,
@@ -63,7 +64,11 @@ pub(super) async fn run(common: &Common, args: &RehearseArgs, screen: Screen) ->
         uid: &uid,
         now: read.about.read_at,
         source: subject.source(),
-        times: &times,
+        others: OtherTimes {
+            given: &|kind| durations::given(&file_times, kind),
+            hub: &|kind| durations::of_hub(&reports, kind),
+            ..OtherTimes::NONE
+        },
         failure_rate: args.failure_rate,
     };
     match rehearse(&mut snapshot, &request) {
@@ -94,8 +99,7 @@ pub(super) async fn plan(common: &Common, args: &PlanArgs, screen: Screen) -> Re
     } = prepared;
     let (namespace, name) = (subject.namespace.as_str(), subject.name.as_str());
     note_left_out(lists.nameless, "read", screen);
-    let mut reports = lists.reports.clone();
-    reports.retain(|report| relation_of(report, namespace, name, &uid) != ReportRelation::Own);
+    let reports = reports_of_others(&lists, &subject, &uid);
     let mut snapshot = Snapshot::new(lists, ControllerSettings::default(), read.about.read_at);
     let request = PlanRequest {
         namespace,
@@ -106,6 +110,7 @@ pub(super) async fn plan(common: &Common, args: &PlanArgs, screen: Screen) -> Re
         others: OtherTimes {
             given: &|kind| durations::given(&file_times, kind),
             hub: &|kind| durations::of_hub(&reports, kind),
+            ..OtherTimes::NONE
         },
     };
     match crate::rehearse::plan::plan(&mut snapshot, request) {
@@ -115,6 +120,14 @@ pub(super) async fn plan(common: &Common, args: &PlanArgs, screen: Screen) -> Re
         }
         Err(refusal) => refused(refusal, (namespace, name), screen),
     }
+}
+
+/// The reports of the other upgrades. Those of the upgrade itself are in its records.
+fn reports_of_others(lists: &HubLists, subject: &Subject, uid: &str) -> Vec<views::Report> {
+    let is_other = |report: &&views::Report| {
+        relation_of(report, &subject.namespace, &subject.name, uid) != ReportRelation::Own
+    };
+    lists.reports.iter().filter(is_other).cloned().collect()
 }
 
 fn times_of(file: Option<&Path>) -> Result<FileTimes, Failure> {
@@ -461,7 +474,7 @@ impl Subject {
             (None, _) => {
                 let found = lists.upgrades.iter().find(|upgrade| is_it(upgrade));
                 let uid = found.and_then(|upgrade| upgrade.metadata.uid.clone());
-                return uid.ok_or_else(|| Failure::not_found(upgrade::PLURAL, &self.name));
+                return uid.ok_or_else(|| self.not_found(read));
             }
             (Some(manifest), Some(stored)) => applied(manifest, stored),
             (Some(manifest), None) => created(manifest, &self.namespace, read.about.read_at),
@@ -473,6 +486,17 @@ impl Subject {
         lists.replaced = at.map(|at| lists.upgrades.remove(at));
         lists.upgrades.push(object);
         Ok(uid)
+    }
+
+    /// The failure for an upgrade that the hub or the directory does not have.
+    fn not_found(&self, read: &ReadHub) -> Failure {
+        let (namespace, name) = (&self.namespace, &self.name);
+        match &read.from_directory {
+            None => Failure::not_found(upgrade::PLURAL, name),
+            Some(directory) => Failure::Other(format!(
+                "{directory} has no upgrade {namespace}/{name}; check the name and the namespace (-n), or give its manifest with -f"
+            )),
+        }
     }
 }
 

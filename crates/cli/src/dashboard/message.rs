@@ -168,7 +168,7 @@ fn notes(upgrade: &Upgrade) -> Vec<String> {
         name: &upgrade.name,
         cluster: "",
     };
-    notes.extend(remedy::for_upgrade(reason, names));
+    notes.extend(remedy::for_upgrade(reason, names, |phase| upgrade.has(phase)));
     notes.iter().map(|note| text(note, MAX_TEXT)).collect()
 }
 

@@ -1,4 +1,4 @@
-//! How long the steps of clusters take: from the reports of the hub, from a file, or assumed.
+//! How long the steps of clusters take: from the reports of the hub, or from a file.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,18 @@ use chrono::TimeDelta;
 use observe::record::{ReportRelation, relation_of};
 use rollout::Step;
 use rollout::forecast::{Kind, MIN_SAMPLES, Samples, VersionChange};
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::table::one_line;
 
 /// Largest number of samples that are written to a file. More are reduced to as many quantiles.
 const MAX_WRITTEN: usize = 101;
-/// Spread of assumed times around their median, in percent of it.
+/// Spread of times around a median that is given without one, in percent of it.
 const SPREAD_PERCENT: f64 = 25.0;
 
 /// What a time is for: a step, and for the platform the kind of update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timed {
+enum Timed {
     /// The pre-action.
     PreAction,
     /// An update of the platform within a minor version, or of an unknown kind.
@@ -36,34 +35,13 @@ pub enum Timed {
 
 impl Timed {
     /// All of them, in order.
-    pub const ALL: [Timed; 5] = [
+    const ALL: [Timed; 5] = [
         Timed::PreAction,
         Timed::PatchUpdate,
         Timed::MinorUpdate,
         Timed::Operators,
         Timed::PostAction,
     ];
-
-    /// The name of the step.
-    #[must_use]
-    pub const fn step(self) -> &'static str {
-        match self {
-            Timed::PreAction => "PreAction",
-            Timed::PatchUpdate | Timed::MinorUpdate => "Platform",
-            Timed::Operators => "Operators",
-            Timed::PostAction => "PostAction",
-        }
-    }
-
-    /// The kind of update; `None` for other steps than the platform.
-    #[must_use]
-    pub const fn update(self) -> Option<&'static str> {
-        match self {
-            Timed::PatchUpdate => Some("Patch"),
-            Timed::MinorUpdate => Some("Minor"),
-            Timed::PreAction | Timed::Operators | Timed::PostAction => None,
-        }
-    }
 
     /// The path in a file of durations.
     const fn path(self) -> &'static [&'static str] {
@@ -73,16 +51,6 @@ impl Timed {
             Timed::MinorUpdate => &["platform", "minor"],
             Timed::Operators => &["operators"],
             Timed::PostAction => &["postAction"],
-        }
-    }
-
-    /// The median in minutes that is assumed if nothing is known.
-    const fn assumed_minutes(self) -> i64 {
-        match self {
-            Timed::PatchUpdate => 60,
-            Timed::MinorUpdate => 90,
-            Timed::Operators => 10,
-            Timed::PreAction | Timed::PostAction => 5,
         }
     }
 
@@ -100,60 +68,11 @@ impl Timed {
 }
 
 /// The update that is timed; `None` for [`VersionChange::Nothing`], whose times say nothing about updates.
-#[must_use]
-pub const fn update_of(change: VersionChange) -> Option<Timed> {
+const fn update_of(change: VersionChange) -> Option<Timed> {
     match change {
         VersionChange::Patch => Some(Timed::PatchUpdate),
         VersionChange::Minor => Some(Timed::MinorUpdate),
         VersionChange::Nothing => None,
-    }
-}
-
-/// Where samples come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Basis {
-    /// The list of the file of `--durations`.
-    File,
-    /// The median of the file of `--durations`.
-    FileMedian,
-    /// The reports of this upgrade.
-    Upgrade,
-    /// The reports of all upgrades of the hub.
-    Hub,
-    /// Nothing is known; a usual time is assumed.
-    Assumed,
-}
-
-impl Basis {
-    /// The basis in words.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Basis::File => "the file of durations",
-            Basis::FileMedian => "a median in the file of durations, not sampled",
-            Basis::Upgrade => "reports of this upgrade",
-            Basis::Hub => "reports of the hub",
-            Basis::Assumed => "assumed",
-        }
-    }
-}
-
-/// The times of a step.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StepTimes {
-    /// The times.
-    pub samples: Samples,
-    /// Where they come from.
-    pub basis: Basis,
-    /// The median that they are spread around, if they were not measured.
-    median: Option<Median>,
-}
-
-impl StepTimes {
-    /// Number of measured times.
-    #[must_use]
-    pub fn measured(&self) -> usize {
-        self.median.map_or(self.samples.count(), |_| 0)
     }
 }
 
@@ -180,100 +99,78 @@ impl std::fmt::Display for Median {
     }
 }
 
-/// The times of all steps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Times([StepTimes; 5]);
-
-impl Times {
-    /// The times of a step.
-    #[must_use]
-    pub const fn of(&self, timed: Timed) -> &StepTimes {
-        &self.0[timed as usize]
-    }
-
-    /// The times that a file gives, and for the other steps those of the reports: of the upgrade with this namespace, name
-    /// and UID if it has enough, else of all upgrades.
-    #[must_use]
-    pub fn collect(reports: &[Report], upgrade: (&str, &str, &str), file: &FileTimes) -> Times {
-        let (namespace, name, uid) = upgrade;
-        let own: Vec<bool> = reports
-            .iter()
-            .map(|report| relation_of(report, namespace, name, uid) == ReportRelation::Own)
-            .collect();
-        Times(Timed::ALL.map(|timed| {
-            let measured = |only_own: bool| {
-                let reports = reports.iter().zip(&own).filter(|(_, own)| **own || !only_own);
-                let times = reports.flat_map(|(report, _)| times_of(report, timed));
-                Samples::new(times).filter(|samples| samples.count() >= MIN_SAMPLES)
-            };
-            let sampled = |basis, samples| StepTimes {
-                samples,
-                basis,
-                median: None,
-            };
-            let given = file.0[timed as usize].clone().map(|entry| match entry {
-                Entry::List(given) => sampled(Basis::File, given),
-                Entry::Median(median) => around(Basis::FileMedian, median),
-            });
-            given
-                .or_else(|| measured(true).map(|samples| sampled(Basis::Upgrade, samples)))
-                .or_else(|| measured(false).map(|samples| sampled(Basis::Hub, samples)))
-                .unwrap_or_else(|| around(Basis::Assumed, assumed(timed)))
-        }))
-    }
-
-    /// The times as a file that [`FileTimes::read`] accepts.
-    #[must_use]
-    pub fn to_yaml(&self) -> String {
-        let mut text = String::from(
-            "# How long the steps of clusters take, for kubectl mcu rehearse --durations.\n# An entry is a list of measured times, or a median with a spread. Without an entry, reports of the hub count.\n",
-        );
-        for timed in Timed::ALL {
-            let times = self.of(timed);
-            if let [parent, _] = timed.path()
-                && timed == Timed::PatchUpdate
-            {
-                let _ = writeln!(text, "{parent}:");
-            }
-            let indent = "  ".repeat(timed.path().len() - 1);
-            let key = timed.path().last().copied().unwrap_or_default();
-            let _ = match times.median {
-                Some(median) => writeln!(text, "{indent}{key}: {median} # {}", times.basis.text()),
-                None => writeln!(
-                    text,
-                    "{indent}{key}: [{}] # {} of {}",
-                    written(&times.samples).join(", "),
-                    api::message::count(times.samples.count(), "sample"),
-                    times.basis.text()
-                ),
-            };
-        }
-        text
-    }
-}
-
-fn assumed(timed: Timed) -> Median {
-    Median {
-        time: TimeDelta::minutes(timed.assumed_minutes()),
-        percent: SPREAD_PERCENT,
-    }
-}
-
-fn around(basis: Basis, median: Median) -> StepTimes {
-    StepTimes {
-        samples: median.samples(),
-        basis,
-        median: Some(median),
-    }
-}
-
-/// The times of a kind that a file gives.
+/// The times that are known, as a file that [`FileTimes::read`] accepts: those that a file gives, and for the other steps those of
+/// the reports, of the upgrade with this namespace, name and UID if it has enough, else of all upgrades.
 #[must_use]
-pub fn given(file: &FileTimes, (step, change, _): Kind) -> Option<Samples> {
+pub fn to_yaml(reports: &[Report], upgrade: (&str, &str, &str), file: &FileTimes) -> String {
+    let mut text = String::from(
+        "# How long the steps of clusters take, for kubectl mcu rehearse --durations.\n# An entry is a list of measured times, or a median with a spread. Without an entry, reports of the hub count.\n",
+    );
+    let mut parents = Vec::new();
+    let mut unknown = Vec::new();
+    for timed in Timed::ALL {
+        let Some((entry, source)) = known(reports, upgrade, file, timed) else {
+            unknown.push(timed.path().join("."));
+            continue;
+        };
+        let (key, indent) = match timed.path() {
+            [parent, key] => {
+                if !parents.contains(parent) {
+                    let _ = writeln!(text, "{parent}:");
+                    parents.push(*parent);
+                }
+                (*key, "  ")
+            }
+            path => (path.first().copied().unwrap_or_default(), ""),
+        };
+        let _ = match entry {
+            Entry::Median(median) => writeln!(text, "{indent}{key}: {median} # {source}"),
+            Entry::List(samples) => writeln!(
+                text,
+                "{indent}{key}: [{}] # {} of {source}",
+                written(&samples).join(", "),
+                api::message::count(samples.count(), "sample"),
+            ),
+        };
+    }
+    if !unknown.is_empty() {
+        let _ = writeln!(text, "# Not measured yet: {}", unknown.join(", "));
+    }
+    text
+}
+
+/// The times of a step and where they come from; `None` if nobody knows them.
+fn known(
+    reports: &[Report],
+    (namespace, name, uid): (&str, &str, &str),
+    file: &FileTimes,
+    kind: Timed,
+) -> Option<(Entry, &'static str)> {
+    let of_file = file.0[kind as usize].clone().map(|entry| match entry {
+        Entry::List(_) => (entry, "the file of durations"),
+        Entry::Median(_) => (entry, "a median in the file of durations, not sampled"),
+    });
+    let measured = |only_own: bool| {
+        let is_own = |report: &&Report| relation_of(report, namespace, name, uid) == ReportRelation::Own;
+        let reports = reports.iter().filter(|report| !only_own || is_own(report));
+        let times = reports.flat_map(|report| times_of(report, kind));
+        Samples::new(times).filter(|samples| samples.count() >= MIN_SAMPLES)
+    };
+    of_file
+        .or_else(|| measured(true).map(|samples| (Entry::List(samples), "reports of this upgrade")))
+        .or_else(|| measured(false).map(|samples| (Entry::List(samples), "reports of the hub")))
+}
+
+/// The times of a kind that a file gives, and how many of them are measured ones.
+#[must_use]
+pub fn given(file: &FileTimes, (step, change, _): Kind) -> Option<(Samples, usize)> {
     let timed = timed_of(step, change)?;
     match file.0[timed as usize].clone()? {
-        Entry::List(samples) => Some(samples),
-        Entry::Median(median) => Some(median.samples()),
+        Entry::List(samples) => {
+            let measured = samples.count();
+            Some((samples, measured))
+        }
+        Entry::Median(median) => Some((median.samples(), 0)),
     }
 }
 

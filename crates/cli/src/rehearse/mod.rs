@@ -10,18 +10,14 @@ pub mod outcome;
 pub mod plan;
 mod story;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use resolve::snapshot::{Answers, NoPlan, PlannerInput, Snapshot};
 use rollout::forecast::{
-    Durations, Forecast, NOTHING_TO_CHANGE, Options, Run, Samples, VersionChange, end_range, forecast,
+    FleetMember, Forecast, NOTHING_TO_CHANGE, Options, OtherTimes, Run, Timings, end_range, forecast,
 };
-use rollout::{Fleet, Hold, Policy, Step, StepStatus};
+use rollout::{Fleet, Hold, Policy, Step};
 
-use crate::rehearse::durations::{Timed, Times, update_of};
-use crate::rehearse::outcome::{Canaries, Estimate, MaxFailures, Rehearsal, Source, StepDuration};
+use crate::rehearse::outcome::{Canaries, Estimate, MaxFailures, Rehearsal, Source};
 
 /// What a rehearsal does not model, for users.
 pub const NOT_MODELLED: [&str; 7] = [
@@ -36,11 +32,11 @@ pub const NOT_MODELLED: [&str; 7] = [
 
 /// Number of draws for the range of ends.
 const DRAWS: u32 = 100;
-/// Seed of the draws.
-const SEED: u64 = 1;
+/// The draw whose course is shown.
+const SHOWN: u64 = 0;
 
 /// What is rehearsed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// Namespace of the upgrade.
     pub namespace: &'a str,
@@ -52,8 +48,8 @@ pub struct Request<'a> {
     pub now: DateTime<Utc>,
     /// Where the spec comes from.
     pub source: Source,
-    /// How long steps take.
-    pub times: &'a Times,
+    /// Times from outside of the upgrade.
+    pub others: OtherTimes<'a>,
     /// Share of clusters (0 to 1) whose platform update never ends.
     pub failure_rate: f64,
 }
@@ -78,7 +74,7 @@ pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehear
     let (now, policy, fleet) = (request.now, &play.policy, &play.fleet);
     let options = Options::for_fleet(fleet.clusters.len());
     let mut played = forecast(now, policy, fleet.clone(), options, &|name, step| {
-        play.run(0, name, step)
+        play.shown(name, step)
     })
     .map_err(|defect| NoRehearsal::Defect(defect.0))?;
     let order = if request.failure_rate > 0.0 || played.outlook.stalled.is_some() {
@@ -91,7 +87,7 @@ pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehear
         policy,
         fleet,
         &order,
-        &|draw, member, step| play.run(draw, member.name, step),
+        &|draw, member, step| play.drawn(draw, member, step),
         DRAWS,
     );
     let estimate = range.map(|range| Estimate {
@@ -115,18 +111,7 @@ struct Play<'a> {
     notes: Vec<String>,
     /// What the clusters that have not started have answered.
     answers: Answers,
-    /// Durations by [`VersionChange`].
-    durations: [Durations; 3],
-    /// What the draws depend on, by cluster.
-    clusters: BTreeMap<Arc<str>, ClusterFacts>,
-}
-
-/// What the draws for a cluster depend on.
-#[derive(Clone, Copy, Debug, Default)]
-struct ClusterFacts {
-    change: VersionChange,
-    /// How long each step has run.
-    ages: [Option<TimeDelta>; 4],
+    timings: Timings,
 }
 
 impl<'a> Play<'a> {
@@ -136,66 +121,46 @@ impl<'a> Play<'a> {
             fleet,
             notes,
             answers,
-            profiles: _,
+            profiles,
         } = input;
         // A paused upgrade is rehearsed as if it were resumed, because the question is what happens then.
         policy.hold = None;
-        let facts = |cluster: &rollout::Cluster| {
-            let record = cluster.record.as_deref();
-            let record = record.filter(|record| record.attempt.revision == policy.revision);
-            let from = record
-                .map(|record| &record.from_version)
-                .filter(|version| !version.is_empty())
-                .unwrap_or(&cluster.version);
-            ClusterFacts {
-                change: VersionChange::of(from, &policy.target),
-                ages: Step::ALL.map(|step| {
-                    let work = cluster.step_work(step).ours()?;
-                    let done = matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_));
-                    (!done).then(|| request.now - work.started)
-                }),
-            }
+        // The same times as those of a plan and of the controller's estimate; only where these know nothing, usual ones count.
+        let others = OtherTimes {
+            usual: true,
+            ..request.others
         };
-        let clusters = fleet.clusters.iter();
-        let clusters = clusters
-            .map(|cluster| (Arc::clone(&cluster.name), facts(cluster)))
-            .collect();
-        let durations = [VersionChange::Patch, VersionChange::Minor, VersionChange::Nothing].map(|change| {
-            let samples = |timed| request.times.of(timed).samples.clone();
-            let (platform, failure_rate) = update_of(change).map_or_else(
-                || (Samples::around(NOTHING_TO_CHANGE, 0.0), 0.0),
-                |update| (samples(update), request.failure_rate),
-            );
-            Durations {
-                steps: [
-                    samples(Timed::PreAction),
-                    platform,
-                    samples(Timed::Operators),
-                    samples(Timed::PostAction),
-                ],
-                failure_rate,
-                seed: SEED,
-            }
-        });
+        let timings = Timings::new(request.now, &policy, &fleet, &profiles, others);
         Play {
             request,
             policy,
             fleet,
             notes,
             answers,
-            durations,
-            clusters,
+            timings,
         }
     }
 
-    fn run(&self, draw: u64, cluster: &str, step: Step) -> Run {
-        if let Some(refused) = assumed::refused(&self.answers, cluster, step) {
-            return refused;
-        }
-        let facts = self.clusters.get(cluster).copied().unwrap_or_default();
-        let durations = &self.durations[facts.change as usize];
-        let age = facts.ages[step.index()].unwrap_or_default();
-        durations.run_after(draw, cluster, step, age)
+    /// How a step goes in the course that is shown.
+    fn shown(&self, cluster: &str, step: Step) -> Run {
+        self.never_ends(SHOWN, cluster, step)
+            .unwrap_or_else(|| self.timings.course(SHOWN, cluster, step))
+    }
+
+    /// How a step goes in a draw.
+    fn drawn(&self, draw: u64, member: FleetMember<'_>, step: Step) -> Run {
+        self.never_ends(draw, member.name, step)
+            .unwrap_or_else(|| self.timings.run_of(draw, member, step))
+    }
+
+    /// How a step ends that a cluster refuses, or that fails by the given rate; `None` if it does neither.
+    fn never_ends(&self, draw: u64, cluster: &str, step: Step) -> Option<Run> {
+        let rate = self.request.failure_rate;
+        let fails = step == Step::Platform && self.timings.never_ends(draw, cluster, rate);
+        assumed::refused(&self.answers, cluster, step).or(fails.then_some(Run {
+            takes: None,
+            fails: false,
+        }))
     }
 
     /// The rollout if nothing fails. It gives the order of the starts for the draws, because a rollout that stops does not
@@ -203,11 +168,10 @@ impl<'a> Play<'a> {
     fn without_failures(&self, options: Options) -> Result<Forecast, NoRehearsal> {
         let run = |name: &str, step: Step| {
             let limit = self.policy.timeout(step) - TimeDelta::seconds(1);
-            let facts = self.clusters.get(name).copied().unwrap_or_default();
-            let samples = &self.durations[facts.change as usize].steps[step.index()];
+            let typical = self.timings.typical(name, step);
             Run {
-                takes: Some(samples.quantile(0.5).min(limit)),
-                fails: false,
+                takes: typical.takes.map(|takes| takes.min(limit)),
+                ..typical
             }
         };
         forecast(self.request.now, &self.policy, self.fleet.clone(), options, &run)
@@ -253,22 +217,15 @@ impl<'a> Play<'a> {
             timeline: story::timeline(self.request.now, &self.fleet, played),
             starts: story::starts(played),
             causes: story::causes((self.request.namespace, self.request.name), &played.clusters),
-            durations: self.step_durations(),
+            durations: story::times(&self.timings),
             notes,
             not_modelled: NOT_MODELLED,
         }
     }
 
-    /// What is said about steps that have run for longer than every sample.
+    /// What is said about steps that have run for longer than every known time.
     fn overdue(&self) -> Option<String> {
-        let is_overdue = |facts: &&ClusterFacts| {
-            let durations = &self.durations[facts.change as usize];
-            Step::ALL.into_iter().any(|step| {
-                let longest = durations.steps[step.index()].quantile(1.0);
-                facts.ages[step.index()].is_some_and(|age| age >= longest)
-            })
-        };
-        let overdue = self.clusters.values().filter(is_overdue).count();
+        let overdue = self.timings.overdue();
         (overdue > 0).then(|| {
             format!(
                 "{} in flight already took longer than every known time of its step; the rehearsal lets the step end at once",
@@ -279,12 +236,9 @@ impl<'a> Play<'a> {
 
     /// What is said about clusters that start and run the target already.
     fn already_there(&self, played: &Forecast) -> Option<String> {
-        let facts = |name: &Arc<str>| self.clusters.get(name).copied().unwrap_or_default();
         let starts = played.starts.iter();
-        let there = starts
-            .filter(|(_, name)| facts(name).change == VersionChange::Nothing)
-            .count();
-        (there > 0 && self.policy.wants(Step::Platform)).then(|| {
+        let there = starts.filter(|(_, name)| self.timings.is_at_target(name)).count();
+        (there > 0).then(|| {
             format!(
                 "{} that {} already {} the target; the platform step takes {} there",
                 api::message::count(there, "cluster"),
@@ -293,32 +247,6 @@ impl<'a> Play<'a> {
                 crate::age::human(NOTHING_TO_CHANGE),
             )
         })
-    }
-
-    /// The times of the steps that the upgrade has. Of the kinds of update only those that occur.
-    fn step_durations(&self) -> Vec<StepDuration> {
-        let has = |change| self.clusters.values().any(|facts| facts.change == change);
-        let is_used = |timed: &Timed| match timed {
-            Timed::PreAction => self.policy.wants(Step::PreAction),
-            Timed::PatchUpdate => self.policy.wants(Step::Platform) && has(VersionChange::Patch),
-            Timed::MinorUpdate => self.policy.wants(Step::Platform) && has(VersionChange::Minor),
-            Timed::Operators => self.policy.wants(Step::Operators),
-            Timed::PostAction => self.policy.wants(Step::PostAction),
-        };
-        let used = Timed::ALL.into_iter().filter(is_used);
-        used.map(|timed| {
-            let times = self.request.times.of(timed);
-            let seconds = |share| times.samples.quantile(share).num_seconds();
-            StepDuration {
-                step: timed.step(),
-                update: timed.update(),
-                p50_seconds: seconds(0.5),
-                p95_seconds: seconds(0.95),
-                samples: times.measured(),
-                basis: times.basis,
-            }
-        })
-        .collect()
     }
 }
 

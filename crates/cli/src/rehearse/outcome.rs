@@ -4,8 +4,6 @@ use api::report::Phase;
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
-use crate::rehearse::durations::Basis;
-
 /// The outcome of a rehearsal.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -49,7 +47,7 @@ pub struct Rehearsal {
     /// Groups of clusters that are not complete at the end; the largest first.
     pub causes: Vec<Cause>,
     /// How long the steps take.
-    pub durations: Vec<StepDuration>,
+    pub durations: Vec<UsedTime>,
     /// What the reader should know about this rehearsal.
     pub notes: Vec<String>,
     /// What a rehearsal does not model.
@@ -195,21 +193,27 @@ pub struct Cause {
 }
 
 /// How long a step takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StepDuration {
+pub struct UsedTime {
     /// The step.
     pub step: &'static str,
-    /// For the platform: Patch or Minor.
+    /// For the platform: Patch or Minor, or None if the clusters run the target already.
     pub update: Option<&'static str>,
+    /// Size of the clusters, for the platform.
+    pub class: Option<&'static str>,
     /// Half of the clusters take at most this long.
     pub p50_seconds: i64,
+    /// 90 of 100 clusters take at most this long.
+    pub p90_seconds: i64,
     /// 95 of 100 clusters take at most this long.
     pub p95_seconds: i64,
-    /// Number of samples; zero if the times are assumed, or spread around a median that the file gives.
+    /// Number of clusters that have the step before them.
+    pub clusters: usize,
+    /// Where the times come from.
+    pub basis: &'static str,
+    /// Number of times that were measured.
     pub samples: usize,
-    /// Where the samples come from.
-    pub basis: Basis,
 }
 
 pub(super) fn time<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {

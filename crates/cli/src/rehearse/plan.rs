@@ -1,17 +1,15 @@
 //! The plan of an upgrade: a rehearsal without assumptions. What is not known of the clusters' times is not guessed, so the end is
 //! given only if it is known.
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 use resolve::snapshot::{PlannerInput, Snapshot};
-use rollout::forecast::{
-    EndRange, FleetMember, Forecast, Options, OtherTimes, Timings, VersionChange, end_range, forecast,
-};
-use rollout::{Step, hash_of_plan};
+use rollout::forecast::{EndRange, FleetMember, Forecast, Options, OtherTimes, Timings, end_range, forecast};
+use rollout::hash_of_plan;
 use serde::Serialize;
 
-use crate::rehearse::outcome::{Cause, ClusterCounts, Source, Start, Timeline, Verdict, optional_time, time};
+use crate::rehearse::outcome::{
+    Cause, ClusterCounts, Source, Start, Timeline, UsedTime, Verdict, optional_time, time,
+};
 use crate::rehearse::{NOT_MODELLED, NoRehearsal, assumed, story};
 
 /// Number of draws for the end.
@@ -133,28 +131,6 @@ pub struct PlannedWave {
     pub end: Option<DateTime<Utc>>,
 }
 
-/// How long a step takes.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UsedTime {
-    /// The step.
-    pub step: &'static str,
-    /// For the platform: Patch or Minor, or None if the clusters run the target already.
-    pub update: Option<&'static str>,
-    /// Size of the clusters, for the platform.
-    pub class: Option<&'static str>,
-    /// Half of the clusters take at most this long.
-    pub p50_seconds: i64,
-    /// 90 of 100 clusters take at most this long.
-    pub p90_seconds: i64,
-    /// Number of clusters that have the step before them.
-    pub clusters: usize,
-    /// Where the times come from.
-    pub basis: &'static str,
-    /// Number of times that were measured.
-    pub samples: usize,
-}
-
 /// Plans an upgrade of a hub.
 ///
 /// # Errors
@@ -206,7 +182,7 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
         unknown: unknown
             .into_iter()
             .map(|(step, clusters)| UnknownStep {
-                step: name_of(step),
+                step: story::name_of(step),
                 clusters,
             })
             .collect(),
@@ -217,7 +193,7 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
         timeline: story::timeline(request.now, &fleet, &played),
         starts: story::starts(&played),
         blockers: story::causes((request.namespace, request.name), &played.clusters),
-        times: times(&timings),
+        times: story::times(&timings),
         unanswered: answers.assumed(),
         refusing: answers.refusals.len() + answers.refused.len(),
         notes,
@@ -247,47 +223,6 @@ fn waves(played: &Forecast) -> Vec<PlannedWave> {
             end: Some(wave.end),
         })
         .collect()
-}
-
-/// The times that are used. Those of clusters with a past of their own are put together.
-fn times(timings: &Timings) -> Vec<UsedTime> {
-    let mut all: BTreeMap<_, UsedTime> = BTreeMap::new();
-    for (timing, clusters) in timings.used() {
-        let (step, change, class) = timing.kind;
-        let seconds = |share| timing.samples.quantile(share).num_seconds();
-        let used = all
-            .entry((step, change, class, timing.basis))
-            .or_insert(UsedTime {
-                step: name_of(step),
-                update: (step == Step::Platform).then_some(match change {
-                    VersionChange::Patch => "Patch",
-                    VersionChange::Minor => "Minor",
-                    VersionChange::Nothing => "None",
-                }),
-                class: (step == Step::Platform).then(|| class.as_str()),
-                p50_seconds: 0,
-                p90_seconds: 0,
-                clusters: 0,
-                basis: timing.basis.as_str(),
-                samples: 0,
-            });
-        // Of several, the longest.
-        used.p50_seconds = used.p50_seconds.max(seconds(0.5));
-        used.p90_seconds = used.p90_seconds.max(seconds(0.9));
-        used.clusters += clusters;
-        used.samples += timing.measured;
-    }
-    all.into_values().collect()
-}
-
-/// The name of a step, as in reports.
-const fn name_of(step: Step) -> &'static str {
-    match step {
-        Step::PreAction => "PreAction",
-        Step::Platform => "Platform",
-        Step::Operators => "Operators",
-        Step::PostAction => "PostAction",
-    }
 }
 
 #[cfg(test)]

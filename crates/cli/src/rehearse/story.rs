@@ -6,10 +6,10 @@ use api::conditions::reason;
 use api::report::Phase;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::causes::names_its_cause;
-use rollout::forecast::{ClusterForecast, Forecast};
-use rollout::{Fleet, Hold, StallReason};
+use rollout::forecast::{ClusterForecast, Forecast, Timings, VersionChange};
+use rollout::{Fleet, Hold, StallReason, Step};
 
-use crate::rehearse::outcome::{Cause, ClusterCounts, Start, Timeline, Verdict};
+use crate::rehearse::outcome::{Cause, ClusterCounts, Start, Timeline, UsedTime, Verdict};
 use crate::remedy::{self, Names};
 
 /// What happens in each hour.
@@ -187,6 +187,49 @@ pub(super) const fn stall_reason(stalled: StallReason) -> &'static str {
         StallReason::ClustersFailed => reason::CLUSTERS_FAILED,
         StallReason::ClustersBlocked => reason::CLUSTERS_BLOCKED,
         StallReason::NoWindow => reason::NO_WINDOW,
+    }
+}
+
+/// The times that are used. Those of clusters with a past of their own are put together.
+pub(super) fn times(timings: &Timings) -> Vec<UsedTime> {
+    let mut all: BTreeMap<_, UsedTime> = BTreeMap::new();
+    for (timing, clusters) in timings.used() {
+        let (step, change, class) = timing.kind;
+        let seconds = |share| timing.samples.quantile(share).num_seconds();
+        let used = all
+            .entry((step, change, class, timing.basis))
+            .or_insert(UsedTime {
+                step: name_of(step),
+                update: (step == Step::Platform).then_some(match change {
+                    VersionChange::Patch => "Patch",
+                    VersionChange::Minor => "Minor",
+                    VersionChange::Nothing => "None",
+                }),
+                class: (step == Step::Platform).then(|| class.as_str()),
+                p50_seconds: 0,
+                p90_seconds: 0,
+                p95_seconds: 0,
+                clusters: 0,
+                basis: timing.basis.as_str(),
+                samples: 0,
+            });
+        // Of several, the longest.
+        used.p50_seconds = used.p50_seconds.max(seconds(0.5));
+        used.p90_seconds = used.p90_seconds.max(seconds(0.9));
+        used.p95_seconds = used.p95_seconds.max(seconds(0.95));
+        used.clusters += clusters;
+        used.samples += timing.measured;
+    }
+    all.into_values().collect()
+}
+
+/// The name of a step, as in reports.
+pub(super) const fn name_of(step: Step) -> &'static str {
+    match step {
+        Step::PreAction => "PreAction",
+        Step::Platform => "Platform",
+        Step::Operators => "Operators",
+        Step::PostAction => "PostAction",
     }
 }
 

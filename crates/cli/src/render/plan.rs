@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 
 use api::message::count;
-use chrono::TimeDelta;
 use serde_json::Value;
 
-use crate::age;
 use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::rehearse::outcome::{Source, Verdict};
 use crate::rehearse::plan::UpgradePlan;
 use crate::remedy::{self, Names};
 use crate::render::objects::machine;
-use crate::render::rehearse::{causes, clusters, every_cluster, hours, listed, moment, order, seconds};
-use crate::table::{Table, lines, one_line, or_none};
+use crate::render::rehearse::{
+    basis, causes, clusters, every_cluster, hours, listed, moment, order, seconds, times,
+};
+use crate::table::{lines, one_line, or_none};
 
 /// Renders a plan in the requested format.
 #[must_use]
@@ -36,7 +36,7 @@ fn text(plan: &UpgradePlan, wide: bool, paint: Paint) -> String {
     section("Blockers:", causes(&plan.blockers, paint));
     section("Timeline:", hours(&plan.timeline, plan.begin, paint));
     section("Order of starts:", order(&plan.starts, plan.begin, wide, paint));
-    section("Times:", times(plan, paint));
+    section("Times:", times(&plan.times, paint));
     section("Notes:", listed(plan.notes.iter().map(String::as_str)));
     section("Not modelled:", listed(plan.not_modelled.iter().copied()));
     text
@@ -123,27 +123,12 @@ fn result(plan: &UpgradePlan, paint: Paint) -> String {
         }
         (Verdict::Stalls, None) => paint.tone(Tone::Bad, "Would stall"),
         (Verdict::Stalls, Some(reason)) => {
-            let remedy = remedy::for_upgrade(reason, names).unwrap_or_default();
+            let has = |phase| plan.blockers.iter().any(|cause| cause.phase == phase);
+            let remedy = remedy::for_upgrade(reason, names, has).unwrap_or_default();
             let text = paint.tone(Tone::Bad, "Would stall") + &format!(": {reason}. {remedy}");
             text.trim_end().to_owned()
         }
     }
-}
-
-fn basis(basis: &str, samples: usize) -> String {
-    let what = match basis {
-        "Given" => "the file of durations",
-        "Upgrade" => "finished clusters of this upgrade, of the same size",
-        "History" => "past updates of the clusters themselves",
-        "Hub" => "finished clusters of other upgrades",
-        "AtTarget" => "clusters that run the target already",
-        "Spec" => "the soak time of the spec",
-        _ => "usual times of OpenShift updates",
-    };
-    if samples == 0 {
-        return what.to_owned();
-    }
-    format!("{what} ({})", count(samples, "time"))
 }
 
 fn no_eta(plan: &UpgradePlan) -> String {
@@ -159,27 +144,4 @@ fn no_eta(plan: &UpgradePlan) -> String {
         "unknown, because nobody knows how long these steps take: {}. It is known when 5 clusters have finished them, or with --durations. The timeline counts no time for them.",
         steps.join(", ")
     )
-}
-
-fn times(plan: &UpgradePlan, paint: Paint) -> String {
-    if plan.times.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(&[
-        "STEP", "UPDATE", "SIZE", "P50", "P90", "CLUSTERS", "SAMPLES", "FROM",
-    ]);
-    for time in &plan.times {
-        let long = |seconds| age::human(TimeDelta::seconds(seconds));
-        table.push(vec![
-            time.step.into(),
-            time.update.unwrap_or("<none>").into(),
-            time.class.unwrap_or("<none>").into(),
-            long(time.p50_seconds).into(),
-            long(time.p90_seconds).into(),
-            time.clusters.to_string().into(),
-            time.samples.to_string().into(),
-            basis(time.basis, 0).into(),
-        ]);
-    }
-    table.render(paint, 2)
 }

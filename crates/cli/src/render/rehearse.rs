@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::age;
 use crate::args::Output;
 use crate::paint::{Paint, Tone};
-use crate::rehearse::outcome::{Cause, ClusterCounts, Rehearsal, Source, Start, Timeline, Verdict};
+use crate::rehearse::outcome::{Cause, ClusterCounts, Rehearsal, Source, Start, Timeline, UsedTime, Verdict};
 use crate::remedy::{self, Names};
 use crate::render::objects::machine;
 use crate::render::phase_tone;
@@ -49,7 +49,7 @@ fn text(rehearsal: &Rehearsal, wide: bool, paint: Paint) -> String {
         order(&rehearsal.starts, rehearsal.begin, wide, paint),
     );
     section("Not complete at the end:", causes(&rehearsal.causes, paint));
-    section("Durations:", durations(rehearsal, paint));
+    section("Durations:", times(&rehearsal.durations, paint));
     section("Notes:", listed(rehearsal.notes.iter().map(String::as_str)));
     section("Not modelled:", listed(rehearsal.not_modelled));
     text
@@ -176,7 +176,8 @@ fn result(rehearsal: &Rehearsal, paint: Paint) -> String {
         }
         (Verdict::Stalls, None) => String::new(),
         (Verdict::Stalls, Some(reason)) => {
-            let remedy = remedy::for_upgrade(reason, names).unwrap_or_default();
+            let has = |phase| rehearsal.causes.iter().any(|cause| cause.phase == phase);
+            let remedy = remedy::for_upgrade(reason, names, has).unwrap_or_default();
             format!(": {reason}. {remedy}").trim_end().to_owned()
         }
     };
@@ -223,13 +224,22 @@ fn max_failures(rehearsal: &Rehearsal) -> Option<String> {
     ))
 }
 
-/// The timeline, of which several hours make one row if it is long.
+/// The timeline, of which several hours make one row if it is long. Rows in which nothing changes are left out.
 pub(super) fn hours(hours: &[Timeline], begin: DateTime<Utc>, paint: Paint) -> String {
-    if hours.is_empty() {
-        return String::new();
+    let step = hours.len().div_ceil(MAX_ROWS).max(1);
+    let mut before = (0, 0);
+    let mut left_out = 0;
+    let mut rows: Vec<Timeline> = hours.chunks(step).filter_map(sum).collect();
+    rows.retain(|row| {
+        let now = (row.in_flight, row.soaking);
+        let changes = row.started + row.completed + row.failed > 0 || now != before;
+        before = now;
+        left_out += usize::from(!changes);
+        changes
+    });
+    if rows.is_empty() {
+        return "  No cluster moves.\n".to_owned();
     }
-    let step = hours.len().div_ceil(MAX_ROWS);
-    let rows: Vec<Timeline> = hours.chunks(step).filter_map(sum).collect();
     let most = rows
         .iter()
         .map(|row| row.in_flight)
@@ -258,7 +268,15 @@ pub(super) fn hours(hours: &[Timeline], begin: DateTime<Utc>, paint: Paint) -> S
             "#".repeat((row.in_flight * BAR).div_ceil(most)).into(),
         ]);
     }
-    table.render(paint, 2)
+    let mut text = table.render(paint, 2);
+    if left_out > 0 {
+        let _ = writeln!(
+            text,
+            "  Left out: {} in which nothing changes",
+            count(left_out, "row")
+        );
+    }
+    text
 }
 
 /// The sum of several hours; how many clusters are in flight or soak is that of the last one.
@@ -322,21 +340,43 @@ pub(super) fn causes(causes: &[Cause], paint: Paint) -> String {
     text
 }
 
-fn durations(rehearsal: &Rehearsal, paint: Paint) -> String {
-    if rehearsal.durations.is_empty() {
+/// How long the steps take.
+pub(super) fn times(times: &[UsedTime], paint: Paint) -> String {
+    if times.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&["STEP", "UPDATE", "P50", "P95", "SAMPLES", "FROM"]);
-    for duration in &rehearsal.durations {
-        let time = |seconds| age::human(TimeDelta::seconds(seconds));
+    let mut table = Table::new(&[
+        "STEP", "UPDATE", "SIZE", "P50", "P90", "CLUSTERS", "SAMPLES", "FROM",
+    ]);
+    for time in times {
+        let long = |seconds| age::human(TimeDelta::seconds(seconds));
         table.push(vec![
-            duration.step.into(),
-            duration.update.unwrap_or("<none>").into(),
-            time(duration.p50_seconds).into(),
-            time(duration.p95_seconds).into(),
-            duration.samples.to_string().into(),
-            duration.basis.text().into(),
+            time.step.into(),
+            time.update.unwrap_or("<none>").into(),
+            time.class.unwrap_or("<none>").into(),
+            long(time.p50_seconds).into(),
+            long(time.p90_seconds).into(),
+            time.clusters.to_string().into(),
+            time.samples.to_string().into(),
+            basis(time.basis, 0).into(),
         ]);
     }
     table.render(paint, 2)
+}
+
+/// Where times come from, and how many were measured, if any.
+pub(super) fn basis(basis: &str, samples: usize) -> String {
+    let what = match basis {
+        "Given" => "the file of durations",
+        "Upgrade" => "finished clusters of this upgrade, of the same size",
+        "History" => "past updates of the clusters themselves",
+        "Hub" => "finished clusters of other upgrades",
+        "AtTarget" => "clusters that run the target already",
+        "Spec" => "the soak time of the spec",
+        _ => "usual times of OpenShift updates",
+    };
+    if samples == 0 {
+        return what.to_owned();
+    }
+    format!("{what} ({})", count(samples, "time"))
 }

@@ -491,7 +491,7 @@ fn advice(upgrade: &Upgrade, paint: Paint) -> String {
         _ if upgrade.waits_for_approval() => conditions::reason::WAITING_FOR_APPROVAL,
         _ => "",
     };
-    sentences.extend(remedy::for_upgrade(reason, names));
+    sentences.extend(remedy::for_upgrade(reason, names, |phase| upgrade.has(phase)));
     sentences.extend(refusals(upgrade));
     if sentences.is_empty() {
         return String::new();

@@ -118,7 +118,7 @@ pub(super) fn selector(hub: &Hub, id: KindId, place: &Place, query: &Query) -> R
     let (labels, fields) = (query.text("labelSelector"), query.text("fieldSelector"));
     let selector = hub.read(|state| {
         let kind = &state.collection(id).kind;
-        Selector::parse(&kind.kind, place.group.is_empty(), labels, fields)
+        Selector::parse(kind, place.group.is_empty(), labels, fields)
     });
     selector.map_err(ApiError::bad_request)
 }

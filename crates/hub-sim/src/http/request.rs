@@ -188,21 +188,21 @@ impl Query {
         }
     }
 
-    pub(crate) fn validation(&self, options: &str) -> Result<FieldValidation, ApiError> {
+    /// Whether a write is only tried, as a list that is empty or has `All`.
+    pub(crate) fn dry_run(&self) -> Vec<String> {
+        self.0.get("dryRun").cloned().into_iter().collect()
+    }
+
+    pub(crate) fn validation(&self) -> Result<FieldValidation, Cause> {
         match self.text("fieldValidation") {
             "" | "Warn" => Ok(FieldValidation::Warn),
             "Strict" => Ok(FieldValidation::Strict),
             "Ignore" => Ok(FieldValidation::Ignore),
             other => {
                 let why = format!(
-                    "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+                    "Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
                 );
-                Err(ApiError::invalid_option(
-                    options,
-                    "fieldValidation",
-                    CauseKind::NotSupported,
-                    &why,
-                ))
+                Err(Cause::new("fieldValidation", CauseKind::NotSupported, why))
             }
         }
     }
@@ -239,10 +239,18 @@ impl Verb {
             ("POST", true) if is_custom && place.subresource.is_empty() => Self::Create,
             ("PUT", true) => Self::Update,
             ("PATCH", true) => Self::Patch,
-            ("DELETE", true) => Self::Delete,
+            ("DELETE", true) if place.subresource.is_empty() => Self::Delete,
             ("DELETE", false) => Self::DeleteCollection,
             ("PUT" | "PATCH", false) if is_custom => {
                 return Err(ApiError::bad_request("name must be provided"));
+            }
+            ("POST" | "DELETE", true) if is_custom => {
+                let verb = if *method == Method::POST {
+                    "create"
+                } else {
+                    "delete"
+                };
+                return Err(ApiError::not_supported(verb, &place.group, &place.plural));
             }
             _ => return Err(ApiError::method_not_allowed()),
         })

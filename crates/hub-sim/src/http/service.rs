@@ -21,15 +21,19 @@ use crate::error::ApiError;
 use crate::hub::Hub;
 use crate::json::{self, Unreadable};
 use crate::object::{Object, Unseen, key};
-use crate::schema::CauseKind;
+use crate::schema::{Cause, CauseKind};
 use crate::state::KindId;
-use crate::write::{DeleteOptions, Deleted, PatchKind, WriteOptions, Writer, Written};
+use crate::write::{
+    DeleteOptions, Deleted, FieldValidation, PatchKind, WriteOptions, Writer, Written, dry_run_cause,
+};
 
 /// The body of a response. That of a watch arrives line by line.
 pub type Body = BoxBody<Bytes, Infallible>;
 
 /// The bytes of a body.
 const MOST_SENT: usize = 3 * 1024 * 1024;
+/// The bytes of the name of a field manager.
+const LONGEST_MANAGER: usize = 128;
 
 /// A client's connection to a hub.
 #[derive(Clone, Debug)]
@@ -299,17 +303,7 @@ impl Service {
         })
     }
 
-    fn delete_one(
-        &self,
-        id: KindId,
-        place: &Place,
-        query: &Query,
-        options: &DeleteOptions,
-    ) -> Result<Deleted, ApiError> {
-        let write = WriteOptions {
-            dry_run: !query.text("dryRun").is_empty(),
-            ..WriteOptions::default()
-        };
+    fn delete_one(&self, id: KindId, place: &Place, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         let now = self.hub.now_text();
         self.hub.change(|state| {
             let kind = Arc::clone(&state.collection(id).kind);
@@ -320,7 +314,7 @@ impl Service {
                 namespace: &place.namespace,
                 name: &place.name,
                 subresource: "",
-                options: &write,
+                options: &WriteOptions::default(),
                 now: &now,
                 warnings: &mut Vec::new(),
                 unseen: Unseen::default(),
@@ -338,7 +332,7 @@ impl Service {
         body: &[u8],
     ) -> Result<Reply, ApiError> {
         let options = delete_options(query, body)?;
-        let deleted = self.delete_one(id, place, query, &options)?;
+        let deleted = self.delete_one(id, place, &options)?;
         let kind = self.hub.read(|state| Arc::clone(&state.collection(id).kind));
         Ok(Reply::ok(match deleted {
             Deleted::Held(object) => form.one(&self.hub, id, &object),
@@ -369,7 +363,7 @@ impl Service {
                 ..place.clone()
             };
             // One that is gone meanwhile needs no deletion.
-            let _ = self.delete_one(id, &one, query, &options);
+            let _ = self.delete_one(id, &one, &options);
         }
         let objects: Vec<&Object> = listed.page.objects.iter().map(|object| &**object).collect();
         Ok(Reply::ok(form.list(&self.hub, id, &objects, &listed.metadata)))
@@ -396,33 +390,18 @@ fn success(details: &Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
-fn dry_run(options: &str, text: &str) -> Result<bool, ApiError> {
-    match text {
-        "" => Ok(false),
-        "All" => Ok(true),
-        other => {
-            let why = format!("Unsupported value: {other:?}: supported values: \"All\"");
-            Err(ApiError::invalid_option(
-                options,
-                "dryRun",
-                CauseKind::NotSupported,
-                &why,
-            ))
-        }
-    }
-}
-
+/// The options of a deletion. The server reads the query only if there is no body.
 fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError> {
-    let options: DeleteOptions = if body.is_empty() {
+    let options = if body.is_empty() {
+        let policy = query.text("propagationPolicy");
         DeleteOptions::default()
+            .with_policy((!policy.is_empty()).then(|| policy.to_owned()))
+            .with_dry_run(query.dry_run())
     } else {
         serde_json::from_value(parse(body, &mut Vec::new())?)
             .map_err(|error| ApiError::bad_request(error.to_string()))?
     };
-    let policy = query.text("propagationPolicy");
-    options
-        .with_policy((!policy.is_empty()).then(|| policy.to_owned()))
-        .checked()
+    options.checked()
 }
 
 /// Reads JSON or YAML, or the protobuf of kubectl. `duplicates` receives the fields of JSON that are there twice.
@@ -455,34 +434,39 @@ fn write_options(verb: Verb, parts: &http::request::Parts, query: &Query) -> Res
         _ => "PatchOptions",
     };
     let patch = patch_kind(verb, parts)?;
-    if verb == Verb::Patch && patch == PatchKind::Apply && query.text("fieldManager").is_empty() {
+    let given = query.text("fieldManager");
+    let mut causes = Vec::new();
+    if patch == PatchKind::Apply && given.is_empty() {
         let why = "Required value: is required for apply patch";
-        return Err(ApiError::invalid_option(
-            options,
-            "fieldManager",
-            CauseKind::Required,
-            why,
-        ));
+        causes.push(Cause::new("fieldManager", CauseKind::Required, why));
     }
-    if patch != PatchKind::Apply && !query.text("force").is_empty() {
+    if verb == Verb::Patch && patch != PatchKind::Apply && !query.text("force").is_empty() {
         let why = "Forbidden: may not be specified for non-apply patch";
-        return Err(ApiError::invalid_option(
-            options,
-            "force",
-            CauseKind::Forbidden,
-            why,
-        ));
+        causes.push(Cause::new("force", CauseKind::Forbidden, why));
+    }
+    if given.len() > LONGEST_MANAGER {
+        let why = format!("Too long: may not be more than {LONGEST_MANAGER} bytes");
+        causes.push(Cause::new("fieldManager", CauseKind::TooLong, why));
+    }
+    let dry_run = query.dry_run();
+    causes.extend(dry_run_cause(&dry_run));
+    let validation = query.validation().unwrap_or_else(|cause| {
+        causes.push(cause);
+        FieldValidation::default()
+    });
+    if !causes.is_empty() {
+        return Err(ApiError::invalid_options(options, &causes));
     }
     let agent = header(parts, &USER_AGENT).split('/').next().unwrap_or_default();
-    let manager = match (query.text("fieldManager"), agent) {
+    let manager = match (given, agent) {
         ("", "") => "unknown",
         ("", agent) => agent,
         (manager, _) => manager,
     };
     Ok(WriteOptions {
         manager: manager.to_owned(),
-        dry_run: dry_run(options, query.text("dryRun"))?,
-        validation: query.validation(options)?,
+        dry_run: !dry_run.is_empty(),
+        validation,
         force: query.flag("force"),
         duplicates: Vec::new(),
     })

@@ -30,8 +30,11 @@ pub(super) fn complete_new(kind: &Kind, object: &mut Value, uid: &str, now: &str
 /// Gives a changed object what the server set, and what the subresource that was written may not change. Counts the generation
 /// if anything but metadata and status changed.
 pub(super) fn keep_server_fields(kind: &Kind, live: &Value, next: &mut Value, subresource: &str) {
-    set_or_remove(next, "apiVersion", Some(kind.api_version().into()));
-    set_or_remove(next, "kind", Some(kind.kind.clone().into()));
+    // The type of a custom resource is validated.
+    if !kind.is_custom {
+        set_or_remove(next, "apiVersion", Some(kind.api_version().into()));
+        set_or_remove(next, "kind", Some(kind.kind.clone().into()));
+    }
     if subresource == "status" {
         let status = next.as_object_mut().and_then(|next| next.remove("status"));
         let (Some(fields), Some(kept)) = (next.as_object_mut(), live.as_object()) else {

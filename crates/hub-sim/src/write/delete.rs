@@ -10,7 +10,7 @@ use super::read::metadata;
 use crate::error::ApiError;
 use crate::json::At as _;
 use crate::object::Object;
-use crate::schema::CauseKind;
+use crate::schema::{Cause, CauseKind};
 
 /// The namespaces that cannot be deleted.
 const NEEDED: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -41,29 +41,44 @@ pub(crate) enum Deleted {
 }
 
 impl DeleteOptions {
-    /// `propagationPolicy` of the query, which an old client may use instead of a body.
+    /// The same with this propagation policy, unless they have one.
     pub(crate) fn with_policy(mut self, policy: Option<String>) -> Self {
         self.propagation_policy = self.propagation_policy.or(policy);
         self
     }
 
+    /// The same with this list of dry runs.
+    pub(crate) fn with_dry_run(self, dry_run: Vec<String>) -> Self {
+        Self { dry_run, ..self }
+    }
+
     /// The options, if they are valid.
     pub(crate) fn checked(self) -> Result<Self, ApiError> {
-        match self.propagation_policy.as_deref() {
-            None | Some("Background" | "Foreground" | "Orphan") => Ok(self),
-            Some(other) => {
-                let why = format!(
-                    "Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
-                );
-                Err(ApiError::invalid_option(
-                    "DeleteOptions",
-                    "propagationPolicy",
-                    CauseKind::NotSupported,
-                    &why,
-                ))
-            }
+        let policy = self.propagation_policy.as_deref();
+        let mut causes = Vec::new();
+        if let Some(other) = policy.filter(|policy| !["Background", "Foreground", "Orphan"].contains(policy))
+        {
+            let why = format!(
+                "Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+            );
+            causes.push(Cause::new("propagationPolicy", CauseKind::NotSupported, why));
+        }
+        causes.extend(dry_run_cause(&self.dry_run));
+        if causes.is_empty() {
+            Ok(self)
+        } else {
+            Err(ApiError::invalid_options("DeleteOptions", &causes))
         }
     }
+}
+
+/// Why a list of dry runs is refused. There is only `All`.
+pub(crate) fn dry_run_cause(dry_run: &[String]) -> Option<Cause> {
+    let is_known = dry_run.iter().all(|value| value == "All");
+    (!is_known).then(|| {
+        let why = format!("Unsupported value: {}: supported values: \"All\"", json!(dry_run));
+        Cause::new("dryRun", CauseKind::NotSupported, why)
+    })
 }
 
 impl Writer<'_> {
@@ -76,7 +91,7 @@ impl Writer<'_> {
             return Err(ApiError::not_found(&self.kind, self.name));
         };
         self.check_preconditions(options, &live)?;
-        let dry_run = self.options.dry_run || !options.dry_run.is_empty();
+        let dry_run = !options.dry_run.is_empty();
         if self.kind.is_namespace() {
             return Ok(self.delete_namespace(&live, dry_run));
         }

@@ -15,9 +15,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(crate) use self::delete::{DeleteOptions, Deleted};
+pub(crate) use self::delete::{DeleteOptions, Deleted, dry_run_cause};
 pub(crate) use self::metadata::{label_value_problem, qualified_name_problem};
-pub(crate) use self::patch::PatchKind;
 use crate::error::ApiError;
 use crate::fields::{FieldSet, Manager, Managers, Operation, Rules};
 use crate::json::At as _;
@@ -30,6 +29,19 @@ use crate::state::{KindId, State};
 const MOST_IN_ETCD: usize = 1024 * 1024 * 3 / 2;
 /// The bytes of an object that the server sends to etcd.
 const MOST_TO_ETCD: usize = 2 * 1024 * 1024;
+
+/// The kinds of patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    /// RFC 7396.
+    Merge,
+    /// The same with directives, for kinds of Kubernetes only.
+    Strategic,
+    /// RFC 6902.
+    Json,
+    /// Server-side apply.
+    Apply,
+}
 
 /// How unknown fields are treated (`fieldValidation`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

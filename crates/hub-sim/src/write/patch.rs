@@ -6,26 +6,13 @@ use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
 use super::read::Nulls;
-use super::{FieldValidation, Writer, Written, strategic, text};
+use super::{FieldValidation, PatchKind, Writer, Written, strategic, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 use crate::json::At as _;
 
 /// The operations of a JSON patch.
 const MOST_OPERATIONS: usize = 10_000;
-
-/// The kinds of patches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PatchKind {
-    /// RFC 7396.
-    Merge,
-    /// The same with directives, for kinds of Kubernetes only.
-    Strategic,
-    /// RFC 6902.
-    Json,
-    /// Server-side apply.
-    Apply,
-}
 
 impl Writer<'_> {
     /// PATCH.
@@ -56,7 +43,7 @@ impl Writer<'_> {
             PatchKind::Strategic => strategic::merge(&mut next, body, ""),
             _ => merge_patch(&mut next, body),
         }
-        self.read_patched(&mut next)?;
+        self.read_patched(&mut next, patch)?;
         let managers = self.managers_after_update(&live, &before, &mut next);
         self.check_namespace(&mut next)?;
         self.check_name(&next)?;

@@ -7,9 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{FieldValidation, Writer, text};
+use super::validate::type_causes;
+use super::{FieldValidation, PatchKind, Writer, text};
 use crate::error::ApiError;
-use crate::schema::{Cause, CauseKind, Path, Schema};
+use crate::schema::{Path, Schema};
 
 /// What becomes of a `null` in a declared field that may not be null and has no default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +39,16 @@ impl Writer<'_> {
     }
 
     /// Reads an object that a patch made.
-    pub(super) fn read_patched(&mut self, object: &mut Value) -> Result<(), ApiError> {
+    pub(super) fn read_patched(&mut self, object: &mut Value, patch: PatchKind) -> Result<(), ApiError> {
         // Only refusals show what was patched.
         let patched = (self.options.validation == FieldValidation::Strict).then(|| object.to_string());
         let unknown = self
-            .check_patched_type(object)
+            .check_patched_type(object, patch)
             .and_then(|()| self.coerce(object, Nulls::Drop));
         let unknown = unknown.map_err(|why| ApiError::invalid_patch(&object.to_string(), &why))?;
+        if self.kind.is_custom && text(object, "/apiVersion").is_empty() {
+            return Err(ApiError::without_version());
+        }
         self.judge(unknown)
             .map_err(|why| ApiError::invalid_patch(&patched.unwrap_or_default(), &why))?;
         self.drop_equal_owners(object, " after mutating admission happens");
@@ -161,13 +165,9 @@ impl Writer<'_> {
             )));
         }
         if self.kind.is_custom && !kind.is_empty() && !version.is_empty() && kind != self.kind.kind {
-            let why = format!("Invalid value: {kind:?}: must be {}", self.kind.kind);
-            let cause = Cause::new("kind", CauseKind::Invalid, why);
-            return Err(ApiError::invalid(
-                &self.kind,
-                text(object, "/metadata/name"),
-                &[cause],
-            ));
+            let name = text(object, "/metadata/name");
+            let causes = type_causes(&self.kind, object);
+            return Err(ApiError::invalid_type(version, kind, name, &causes));
         }
         if (!kind.is_empty() && kind != self.kind.kind)
             || (self.kind.is_custom && (kind.is_empty() || version.is_empty()))
@@ -181,12 +181,24 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn check_patched_type(&self, object: &Value) -> Result<(), String> {
-        if object.is_object() {
-            Ok(())
-        } else {
-            Err(format!("the patch makes no {}", self.kind.kind))
+    /// Whether the server can decode what a patch made. Of custom resources, it reads the type later. A strategic merge patch does not
+    /// reach the type.
+    fn check_patched_type(&self, object: &Value, patch: PatchKind) -> Result<(), String> {
+        if !object.is_object() {
+            return Err(format!("the patch makes no {}", self.kind.kind));
         }
+        let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        if self.kind.is_custom && kind.is_empty() {
+            return Err(format!("Object 'Kind' is missing in '{object}'"));
+        }
+        let is_read = !self.kind.is_custom && patch != PatchKind::Strategic;
+        let is_other = |given: &str, wanted: &str| !given.is_empty() && given != wanted;
+        if is_read && (is_other(version, &self.kind.api_version()) || is_other(kind, &self.kind.kind)) {
+            return Err(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            ));
+        }
+        Ok(())
     }
 
     /// The namespace of a body must be the one of the path. It is filled in if it is absent.

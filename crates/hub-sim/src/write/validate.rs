@@ -35,6 +35,14 @@ pub(super) fn changed_object(
 ) -> Result<(), ApiError> {
     let common = common_causes(object);
     let mut causes = metadata_causes(object, &common);
+    if kind.is_custom && subresource.is_empty() {
+        let other = type_causes(kind, object);
+        if !other.is_empty() {
+            causes.extend(other);
+            let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+            return Err(ApiError::invalid_type(version, kind, name, &causes));
+        }
+    }
     // Once for all kinds, once for each.
     let found = change_causes(object, live, common);
     causes.extend(found.iter().cloned());
@@ -51,6 +59,22 @@ pub(super) fn changed_object(
     }
     add_rules(kind, object, Some(live), &mut causes);
     refuse(kind, name, &causes)
+}
+
+/// How the type of an object differs from its kind.
+pub(super) fn type_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
+    let version = kind.api_version();
+    let fields = [("kind", kind.kind.as_str()), ("apiVersion", version.as_str())];
+    let given = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let others = fields
+        .into_iter()
+        .filter(|(field, wanted)| given(field) != *wanted);
+    others
+        .map(|(field, wanted)| {
+            let why = format!("Invalid value: {:?}: must be {wanted}", given(field));
+            Cause::new(field, CauseKind::Invalid, why)
+        })
+        .collect()
 }
 
 fn refuse(kind: &Kind, name: &str, causes: &[Cause]) -> Result<(), ApiError> {

@@ -1,5 +1,5 @@
-//! Requests that are too large, too deep or ambiguous, reads that cannot begin where they are to, and what can be selected by. Texts
-//! are compared where they are the server's own.
+//! Requests that are too large, too deep or ambiguous, reads that cannot begin where they are to, options and types that are refused, and
+//! what can be selected by. Texts are compared where they are the server's own.
 
 use http::Method;
 use kube::Client;
@@ -14,6 +14,7 @@ const MAPS_STRICT: &str = "/api/v1/namespaces/default/configmaps?dryRun=All&fiel
 const WORKS: &str = "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks";
 const WORKS_TRIED: &str =
     "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks?dryRun=All";
+const CLUSTERS: &str = "/apis/cluster.open-cluster-management.io/v1/managedclusters";
 const CLUSTERS_TRIED: &str = "/apis/cluster.open-cluster-management.io/v1/managedclusters?dryRun=All";
 const LEASES_TRIED: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases?dryRun=All";
 
@@ -23,6 +24,8 @@ pub async fn limits(client: &Client) -> Vec<Value> {
     let mut found = reads(&side).await;
     found.extend(writes(&side).await);
     found.extend(selections(&side).await);
+    found.extend(options(&side).await);
+    found.extend(types(&side).await);
     for name in ["default", "kube-system", "kube-public"] {
         let path = format!("/api/v1/namespaces/{name}");
         let answer = side.send(Method::DELETE, &path, "", None).await;
@@ -105,6 +108,129 @@ async fn writes(side: &Side) -> Vec<Value> {
     found
 }
 
+/// Options that are refused, and deletions of what is no object. Nothing of it changes anything.
+async fn options(side: &Side) -> Vec<Value> {
+    const MERGE: &str = "application/merge-patch+json";
+    const APPLY: &str = "application/apply-patch+yaml";
+    let longest = "x".repeat(128);
+    let too_long = format!("fieldManager={longest}x");
+    let (object, work) = (format!("{MAPS}/nothing"), format!("{WORKS}/nothing"));
+    let all_wrong = format!("{too_long}&dryRun=x&fieldValidation=x&force=true");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "options"}});
+    let mut found = Vec::new();
+    for (method, path, media_type, body) in [
+        (Method::DELETE, format!("{object}?dryRun=Nothing"), "", None),
+        (Method::DELETE, format!("{object}?dryRun="), "", None),
+        (
+            Method::DELETE,
+            format!("{object}?dryRun=Nothing"),
+            JSON,
+            Some(json!({"dryRun": ["All"]})),
+        ),
+        (
+            Method::DELETE,
+            object.clone(),
+            JSON,
+            Some(json!({"dryRun": ["All", "x"], "propagationPolicy": "Nothing"})),
+        ),
+        (
+            Method::DELETE,
+            format!("{MAPS}?dryRun=Nothing&labelSelector=no%3Done"),
+            "",
+            None,
+        ),
+        (Method::DELETE, format!("{work}/status"), "", None),
+        (Method::POST, format!("{work}/status"), JSON, Some(json!({}))),
+        (
+            Method::DELETE,
+            "/api/v1/namespaces/nothing/status".to_owned(),
+            "",
+            None,
+        ),
+        (
+            Method::POST,
+            format!("{MAPS_TRIED}&fieldManager={longest}"),
+            JSON,
+            Some(map.clone()),
+        ),
+        (
+            Method::POST,
+            format!("{MAPS_TRIED}&{too_long}"),
+            JSON,
+            Some(map.clone()),
+        ),
+        (Method::POST, format!("{MAPS}?{all_wrong}"), JSON, Some(map)),
+        (
+            Method::PATCH,
+            format!("{work}?{all_wrong}"),
+            MERGE,
+            Some(json!({})),
+        ),
+        (
+            Method::PATCH,
+            format!("{object}?{too_long}"),
+            APPLY,
+            Some(json!({})),
+        ),
+    ] {
+        let answer = side.send(method.clone(), &path, media_type, body.as_ref()).await;
+        let (reason, details) = (&answer.body["reason"], &answer.body["details"]);
+        let message = &answer.body["message"];
+        found.push(json!([
+            method.as_str(),
+            path,
+            answer.code,
+            reason,
+            details,
+            message
+        ]));
+    }
+    found
+}
+
+/// Patches that change what kind of object it is.
+async fn types(side: &Side) -> Vec<Value> {
+    const MERGE: &str = "application/merge-patch+json";
+    const STRATEGIC: &str = "application/strategic-merge-patch+json";
+    const PATCH: &str = "application/json-patch+json";
+    let (map, work) = (format!("{MAPS}/limits"), format!("{WORKS}/limits"));
+    let status = format!("{work}/status");
+    for (path, body) in [(MAPS, self::map(1, 0)), (WORKS, large_work(1))] {
+        let body = body.into_bytes();
+        let created = side.send_bytes(JSON, Method::POST, path, JSON, body).await;
+        assert_eq!(created.code, 201, "{}", created.body);
+    }
+    let other = json!([{"op": "replace", "path": "/kind", "value": "Other"}]);
+    let mut found = Vec::new();
+    for (path, media_type, patch) in [
+        (&work, MERGE, json!({"kind": "Other"})),
+        (&work, MERGE, json!({"apiVersion": "example.com/v9"})),
+        (&work, MERGE, json!({"apiVersion": "v9", "kind": "Other"})),
+        (&work, MERGE, json!({"kind": "Other", "spec": {"workload": "x"}})),
+        (&work, MERGE, json!({"kind": null})),
+        (&work, MERGE, json!({"apiVersion": null})),
+        (&work, PATCH, other.clone()),
+        (&status, MERGE, json!({"kind": "Other"})),
+        (&map, MERGE, json!({"kind": "Other"})),
+        (&map, MERGE, json!({"apiVersion": "v9"})),
+        (&map, MERGE, json!({"kind": null})),
+        (&map, PATCH, other),
+        (&map, STRATEGIC, json!({"kind": "Other"})),
+    ] {
+        let answer = side.send(Method::PATCH, path, media_type, Some(&patch)).await;
+        let (kind, reason) = (&answer.body["kind"], &answer.body["reason"]);
+        // The texts that show the object end with why it is refused.
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        let message = message.rsplit("}\": ").next().unwrap_or_default();
+        let message = message.split(" in '{").next();
+        found.push(json!([path, patch, answer.code, kind, reason, message]));
+    }
+    for path in [map, work] {
+        side.send(Method::DELETE, &path, "", None).await;
+    }
+    found
+}
+
 async fn selections(side: &Side) -> Vec<Value> {
     let mut found = Vec::new();
     for (path, selector) in [
@@ -125,6 +251,13 @@ async fn selections(side: &Side) -> Vec<Value> {
         ("/api/v1/namespaces", "metadata.namespace=x"),
         ("/api/v1/secrets", "type=nothing"),
         (MAPS, "type=nothing"),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "metadata.namespace=x",
+        ),
+        (CLUSTERS, "metadata.namespace=x"),
+        (CLUSTERS, "metadata.namespace!=x"),
+        (WORKS, "metadata.namespace=x"),
     ] {
         let fields: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
         let path = format!("{path}?fieldSelector={fields}");

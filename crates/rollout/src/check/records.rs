@@ -6,8 +6,8 @@ use super::asked::{counts_not, is_asked_for, is_taken_up, may_be_left_out};
 use super::proven::{has_succeeded, is_proven, own, speaks_for};
 use super::{Case, Checker, LEFT_FOR, ViolationKind};
 use crate::model::{
-    Cluster, ClusterState, Operation, Outcome, Phase, Reason, Record, Selection, Stage, Step, StepRecord,
-    StepStatus, StepWork, Withdrawal, Work,
+    Busy, Cluster, ClusterState, Operation, Outcome, Phase, Reason, Record, Selection, Stage, Step,
+    StepRecord, StepStatus, StepWork, Withdrawal, Work,
 };
 
 /// The step that a phase belongs to, if the step has a time limit.
@@ -189,6 +189,20 @@ fn tells_what_had_begun(cluster: &Cluster, before: &Record) -> bool {
     };
     let mut later = [Step::Platform, Step::Operators, Step::PostAction].into_iter();
     before.phase.is_left_out() && !later.any(is_asked)
+}
+
+/// True when a cluster was queued while the work of its update was being deleted: that gave its slot back, and its operators take
+/// another one.
+fn proves_no_slot(cluster: &Cluster, record: &Record, step: Step) -> bool {
+    let before = cluster.record.as_deref();
+    let was_queued = before.is_some_and(|before| matches!(before.phase, Phase::Pending | Phase::Blocked));
+    let is_removed = own(cluster, step).is_some_and(|work| work.terminating || work.vanished);
+    let may_hold = cluster.busy == Some(Busy::Starting)
+        || cluster.unsettled.is_some()
+        || cluster.late.is_some()
+        || cluster.slot_in_doubt;
+    let is_next = step == Step::Platform && record.phase == Phase::Operators;
+    is_next && was_queued && is_removed && !may_hold
 }
 
 impl Checker<'_> {
@@ -386,7 +400,7 @@ impl Checker<'_> {
             .any(|before| before.phase.holds_slot());
         let worked = [Step::PreAction, Step::Platform, Step::Operators]
             .into_iter()
-            .any(|step| own(cluster, step).is_some());
+            .any(|step| own(cluster, step).is_some() && !proves_no_slot(cluster, record, step));
         if record.phase.holds_slot() && !recorded && !worked {
             let text = format!("{:?} although no record or work proves a start", record.phase);
             self.report(ViolationKind::UnfoundedSlot, Some(cluster), text);

@@ -166,7 +166,7 @@ pub(super) fn draw_time(
 }
 
 /// A number between 0 and 1 that depends on the arguments alone.
-fn share((seed, draw): (u64, u64), cluster: &str, what: &str) -> f64 {
+pub(super) fn share((seed, draw): (u64, u64), cluster: &str, what: &str) -> f64 {
     let start = mix(seed ^ mix(draw));
     let hash = mix_text(mix_text(start, cluster), what);
     #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]

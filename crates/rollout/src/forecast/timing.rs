@@ -1,15 +1,19 @@
 //! How long the steps of each cluster take, by what is known: the finished clusters of the upgrade, the past updates of the cluster,
-//! those of other upgrades, or usual times. Where nothing is known, nothing is guessed.
+//! those of other upgrades, or usual times. Where nothing is known, nothing is guessed, unless usual times are asked for.
+
+mod usual;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::forecast::durations::{draw_time, scaled};
+use crate::forecast::durations::{draw_time, scaled, share};
 use crate::forecast::range::FleetMember;
 use crate::forecast::{Run, Samples, fit};
 use crate::model::{Cluster, Fleet, Policy, Record, Step, StepStatus};
+
+use self::usual::usual;
 
 /// Fewest times from which others are predicted.
 pub const MIN_SAMPLES: usize = 5;
@@ -74,15 +78,6 @@ impl ClusterClass {
             ClusterClass::Unknown => "Unknown",
         }
     }
-
-    /// Median and 90th percentile of an update, in minutes. For an unknown class they span both.
-    const fn usual_minutes(self) -> (i64, i64) {
-        match self {
-            ClusterClass::SingleNode => (65, 90),
-            ClusterClass::MultiNode => (75, 130),
-            ClusterClass::Unknown => (70, 130),
-        }
-    }
 }
 
 /// Where times come from, the best first.
@@ -144,10 +139,12 @@ pub type Kind = (Step, VersionChange, ClusterClass);
 /// Times from outside of the upgrade.
 #[derive(Clone, Copy)]
 pub struct OtherTimes<'a> {
-    /// Times that somebody gave.
-    pub given: &'a dyn Fn(Kind) -> Option<Samples>,
+    /// Times that somebody gave, and how many of them are measured ones.
+    pub given: &'a dyn Fn(Kind) -> Option<(Samples, usize)>,
     /// Times of finished clusters of other upgrades.
     pub hub: &'a dyn Fn(Kind) -> Option<Samples>,
+    /// Where nothing else is known, usual times count for every step, and not only for the platform step without worker pools.
+    pub usual: bool,
 }
 
 impl OtherTimes<'_> {
@@ -155,6 +152,7 @@ impl OtherTimes<'_> {
     pub const NONE: OtherTimes<'static> = OtherTimes {
         given: &|_| None,
         hub: &|_| None,
+        usual: false,
     };
 }
 
@@ -227,11 +225,37 @@ impl Timings {
             .map_or(Run::AT_ONCE, |cluster| self.run(draw, cluster, step))
     }
 
-    /// The same, for a cluster of this name.
+    /// The same for a cluster of this name, without the error that all times of a basis have in common: a course for people to see.
     #[must_use]
-    pub fn run_by_name(&self, draw: u64, name: &str, step: Step) -> Run {
+    pub fn course(&self, draw: u64, name: &str, step: Step) -> Run {
         self.cluster(name)
-            .map_or(Run::AT_ONCE, |cluster| self.run(draw, cluster, step))
+            .map_or(Run::AT_ONCE, |cluster| self.run_with(draw, cluster, step, 0.0))
+    }
+
+    /// Whether the platform step of a cluster never ends in a draw, if that happens to this share (0 to 1) of the clusters.
+    #[must_use]
+    pub fn never_ends(&self, draw: u64, name: &str, failure_rate: f64) -> bool {
+        let fails = failure_rate > 0.0 && share((self.seed, draw), name, "fails") < failure_rate;
+        fails && !self.is_at_target(name)
+    }
+
+    /// True if a cluster runs the target already, so that its platform step changes nothing.
+    #[must_use]
+    pub fn is_at_target(&self, name: &str) -> bool {
+        let timing = self
+            .cluster(name)
+            .and_then(|cluster| cluster.steps[Step::Platform.index()]);
+        timing.is_some_and(|index| self.all[index].basis == Basis::AtTarget)
+    }
+
+    /// Number of clusters with a step that has run for longer than all its times.
+    #[must_use]
+    pub fn overdue(&self) -> usize {
+        let is_overdue = |cluster: &&ClusterTimings| {
+            let mut steps = cluster.steps.iter().zip(cluster.ages);
+            steps.any(|(timing, age)| timing.is_some_and(|index| age > self.all[index].samples.quantile(1.0)))
+        };
+        self.clusters.iter().filter(is_overdue).count()
     }
 
     /// The median of a step on a cluster of this name.
@@ -254,15 +278,20 @@ impl Timings {
         Some(&self.clusters[found.ok()?])
     }
 
-    /// A step of which nothing is known takes no time; [`Timings::unknown`] names it.
     fn run(&self, draw: u64, cluster: &ClusterTimings, step: Step) -> Run {
+        let deviations = &self.deviations[step.index()];
+        let deviation = usize::try_from(draw).map_or(0.0, |draw| deviations[draw % DRAWS]);
+        self.run_with(draw, cluster, step, deviation)
+    }
+
+    /// A step of which nothing is known takes no time; [`Timings::unknown`] names it. `deviation`: by how many standard deviations all
+    /// times of the step are wrong together.
+    fn run_with(&self, draw: u64, cluster: &ClusterTimings, step: Step, deviation: f64) -> Run {
         let Some(timing) = cluster.steps[step.index()].map(|index| &self.all[index]) else {
             return Run::AT_ONCE;
         };
         let age = cluster.ages[step.index()];
         let time = draw_time(&timing.samples, (self.seed, draw), &cluster.name, step, age);
-        let deviations = &self.deviations[step.index()];
-        let deviation = usize::try_from(draw).map_or(0.0, |draw| deviations[draw % DRAWS]);
         let factor = (timing.error * deviation).exp();
         Run {
             takes: Some(scaled(time, factor).max(age)),
@@ -464,8 +493,8 @@ impl<'a> Known<'a> {
             let at_once = Samples::around(NOTHING_TO_CHANGE, 0.0);
             return Some(StepTiming::new(kind, at_once, (Basis::AtTarget, 0)));
         }
-        if let Some(given) = (self.others.given)(kind) {
-            return Some(StepTiming::new(kind, given, (Basis::Given, 0)));
+        if let Some((given, measured)) = (self.others.given)(kind) {
+            return Some(StepTiming::new(kind, given, (Basis::Given, measured)));
         }
         let finished = self.finished.get(&kind).map_or(&[][..], Vec::as_slice);
         if finished.len() >= MIN_SAMPLES {
@@ -475,15 +504,15 @@ impl<'a> Known<'a> {
             timing.error += EXTRAPOLATED * extrapolated(finished, running);
             return Some(timing);
         }
-        if self.has_pools(kind) {
-            return None;
-        }
-        if let Some(hub) = (self.others.hub)(kind).filter(|samples| samples.count() >= MIN_SAMPLES) {
+        let has_pools = self.has_pools(kind);
+        let hub = (self.others.hub)(kind).filter(|samples| samples.count() >= MIN_SAMPLES && !has_pools);
+        if let Some(hub) = hub {
             let measured = hub.count();
             return Some(StepTiming::new(kind, hub, (Basis::Hub, measured)));
         }
-        (kind.0 == Step::Platform).then(|| {
-            let usual = usual(kind.2.usual_minutes());
+        let is_told = kind.0 == Step::Platform && !has_pools;
+        (is_told || self.others.usual).then(|| {
+            let usual = usual(kind);
             let running = self.running.get(&kind).map_or(&[][..], Vec::as_slice);
             // Those that have finished, and the ages of those that run, correct what is usual.
             let known: Vec<TimeDelta> = usual.sorted().iter().chain(finished).copied().collect();
@@ -532,16 +561,6 @@ fn past(kind: Kind, profile: &Profile) -> Option<StepTiming> {
     let measured = Samples::new(alike.map(|update| update.took))?;
     let samples = Samples::around(measured.quantile(0.5), PAST_SPREAD);
     Some(StepTiming::new(kind, samples, (Basis::History, measured.count())))
-}
-
-/// Samples with this median and 90th percentile, in minutes.
-fn usual((median, slow): (i64, i64)) -> Samples {
-    let seconds = |share: i64| match share {
-        0..=5 => 60 * (median * 3 / 4) + (60 * median - 60 * (median * 3 / 4)) * share / 5,
-        6..=9 => 60 * median + 60 * (slow - median) * (share - 5) / 4,
-        _ => 60 * slow + 30 * (slow - median),
-    };
-    Samples::from_sorted((0..=10).map(|share| TimeDelta::seconds(seconds(share))).collect())
 }
 
 /// True when the times of a record say something about steps of this kind. The controller notes no version that is the target

@@ -100,6 +100,10 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     }
     let record = Arc::make_mut(&mut settled);
     prove_earlier_steps(cluster, record, latest, now);
+    if latest == Step::Platform && queues_for_operators(cluster, record, policy, work) {
+        prove_end(record, Stage::Platform, now);
+        return settled;
+    }
     let mut phase = match (latest, &work.status) {
         (Step::PreAction, _) => Phase::PreAction,
         (Step::Platform, status)
@@ -136,6 +140,23 @@ fn may_take_slot(step: Step, record: &Record) -> bool {
     step > Step::PreAction || !is_given_up
 }
 
+/// True when a queued cluster has no slot, and the update that it was asked for before has ended although its work was being deleted. What
+/// follows takes a slot.
+fn queues_for_operators(cluster: &Cluster, record: &Record, policy: &Policy, work: &Work) -> bool {
+    let is_removed = work.terminating || work.vanished;
+    let is_queued = cluster.record.is_some() && matches!(record.phase, Phase::Pending | Phase::Blocked);
+    let may_hold = cluster.awaits_start() || cluster.is_in_doubt() || cluster.slot_in_doubt;
+    let follows = policy.wants(Step::Operators) && !cluster.awaits_pools(policy);
+    is_removed && is_queued && follows && !may_hold
+}
+
+/// Marks a step that is on record as succeeded.
+fn prove_end(record: &mut Record, stage: Stage, now: DateTime<Utc>) {
+    if let Some(stage) = &mut record.stages[stage.index()] {
+        stage.succeed(now);
+    }
+}
+
 /// Marks the earlier steps as succeeded, because a later work is created only after they did.
 fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now: DateTime<Utc>) {
     for step in Step::ALL {
@@ -150,10 +171,8 @@ fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now
             stage.succeed(now);
         }
     }
-    if latest == Step::PostAction
-        && let Some(soak) = &mut record.stages[Stage::Soak.index()]
-    {
-        soak.succeed(now);
+    if latest == Step::PostAction {
+        prove_end(record, Stage::Soak, now);
     }
 }
 

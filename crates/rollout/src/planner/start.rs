@@ -282,7 +282,7 @@ impl ClusterEvaluator<'_> {
                     rival.upgrade
                 )),
                 RivalHold::Stuck => Some(format!(
-                    "Upgrade {} holds this cluster and is stuck on it. Retry, approve, edit or delete that upgrade.",
+                    "Upgrade {} holds this cluster and is stuck on it. Resume, retry, approve, edit or delete that upgrade.",
                     rival.upgrade
                 )),
                 RivalHold::Undeletable => Some(format!(

@@ -28,9 +28,30 @@ fn every_reason_to_be_stalled_has_a_sentence() {
         reason::NO_WINDOW,
         reason::RESTORED,
     ] {
-        assert!(for_upgrade(reason, NAMES).is_some(), "{reason}");
+        assert!(for_upgrade(reason, NAMES, |_| true).is_some(), "{reason}");
     }
-    assert_eq!(for_upgrade("SomethingNew", NAMES), None);
+    assert_eq!(for_upgrade("SomethingNew", NAMES, |_| true), None);
+}
+
+#[test]
+fn the_remedy_for_blocked_clusters_names_the_phases_in_which_clusters_are() {
+    let command = |phases: &[Phase]| {
+        let text = for_upgrade(reason::CLUSTERS_BLOCKED, NAMES, |phase| phases.contains(&phase)).unwrap();
+        let (_, rest) = text.split_once('(').unwrap();
+        rest.split_once(')').unwrap().0.to_owned()
+    };
+    let all = "kubectl mcu clusters spring -n upgrades";
+    assert_eq!(
+        command(&[Phase::Complete, Phase::Blocked]),
+        format!("{all} --phase Blocked")
+    );
+    assert_eq!(command(&[Phase::PostAction]), format!("{all} --phase PostAction"));
+    assert_eq!(
+        command(&Phase::ALL),
+        format!("{all} --phase Blocked --phase PostAction")
+    );
+    // The hub forbids what a cluster needs in another phase, or an older controller wrote no phases.
+    assert_eq!(command(&[Phase::Partial]), all);
 }
 
 /// A remedy is advice that stands by itself, so it always ends with a period.

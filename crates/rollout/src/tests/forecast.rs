@@ -214,6 +214,11 @@ proptest! {
         let names = |starts: &[(i64, String)]| -> Vec<String> {
             starts.iter().map(|(_, name)| name.clone()).collect()
         };
+        // If a time limit ends in the very second in which another cluster ends, the second of a reading decides.
+        let ends_with = |end| played.clusters.iter().filter(|cluster| cluster.ended == Some(end)).count();
+        let limits = courses.iter().zip(&played.clusters);
+        let mut limits = limits.filter(|(course, _)| course.kind == Kind::NeverEnds);
+        prop_assume!(limits.all(|(_, cluster)| cluster.ended.is_none_or(|end| ends_with(end) == 1)));
         prop_assert_eq!(names(&predicted), names(&real), "{}", scenario.log());
         // A step whose time is over is read once more, which takes a second.
         let overdue = courses.iter().filter(|course| course.kind == Kind::NeverEnds).count();

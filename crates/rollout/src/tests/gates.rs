@@ -350,14 +350,26 @@ fn an_unavailable_cluster_in_flight_goes_on_holding_its_slot() {
 
 #[test]
 fn a_cluster_that_a_rival_holds_is_blocked_and_named() {
-    for (hold, moving) in [
-        (RivalHold::Active, true),
-        (RivalHold::Stuck, false),
-        (RivalHold::Undeletable, false),
+    for (hold, moving, text) in [
+        (
+            RivalHold::Active,
+            true,
+            "It starts when that upgrade is done with it.",
+        ),
+        (
+            RivalHold::Stuck,
+            false,
+            "Resume, retry, approve, edit or delete that upgrade.",
+        ),
+        (RivalHold::Undeletable, false, "It is being deleted, "),
     ] {
         let plan = planned(0, policy(), fleet().cluster("dev1").rival(hold));
         assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::Conflict));
-        assert!(record_of(&plan, "dev1").message.contains("other/upgrade"));
+        let message = &record_of(&plan, "dev1").message;
+        assert!(
+            message.contains("other/upgrade") && message.contains(text),
+            "{message}"
+        );
         assert_eq!(plan.outlook.moving, moving);
     }
 }

@@ -198,6 +198,35 @@ fn an_end_of_which_no_work_is_left_frees_its_slot_only_when_it_is_written() {
     }
 }
 
+/// Its slot was given to another cluster when it was queued. The same holds for a blocked one.
+#[test]
+fn a_queued_cluster_whose_deleted_update_has_ended_takes_a_slot_for_its_operators() {
+    let asked = || policy().operators().max_concurrency(1);
+    for phase in [Phase::Pending, Phase::Blocked] {
+        for removed in [work(0).terminating(), work(0).vanished()] {
+            let fleet = || {
+                fleet()
+                    .cluster("a")
+                    .record(record(phase))
+                    .work(Step::Platform, removed.clone().succeeded())
+            };
+            let busy = fleet()
+                .cluster("b")
+                .record(record(Phase::Partial).stage(Stage::Platform, 0))
+                .work(Step::Platform, work(0).running());
+            let plan = planned(10, asked(), busy.clone());
+            assert_eq!(stand(&plan, "a").0, Phase::Pending);
+            assert_eq!(stand(&plan, "a").1, Reason::WaitingForSlot);
+            assert!(record_of(&plan, "a").succeeded(Stage::Platform));
+            assert!(writes(&plan).is_empty());
+            refused(Kind::UnfoundedSlot, 10, asked(), busy, |plan| {
+                change(plan, 0, |record| record.phase = Phase::Operators);
+            });
+            assert_eq!(writes(&planned(10, asked(), fleet())), ["create a/Operators"]);
+        }
+    }
+}
+
 /// A controller that restarts before the row is written finds the end by the post-action.
 #[test]
 fn an_end_that_a_post_action_followed_frees_its_slot_although_its_work_is_gone() {

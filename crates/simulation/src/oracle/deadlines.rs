@@ -147,12 +147,15 @@ impl Facts {
     }
 
     /// Whether what was left of an earlier attempt was still being removed when a step was to begin, until its own work was created. The
-    /// time of the step runs meanwhile, because a removal that never ends must not hold a slot for ever.
+    /// time of the step runs meanwhile, because a removal that never ends must not hold a slot for ever. The same holds for a work that was
+    /// created for another upgrade, if its deletion had been asked for when the step was to begin: before that, it blocks the cluster.
     fn waited_for_removal(&self, owner: &str, work: &str, started: DateTime<Utc>, began: Duration) -> bool {
         self.created.iter().any(|((of, _, name, ..), created)| {
             let is_until_then =
                 |(at, _): (Duration, _)| started < wall(at) && at <= began && began < at + UNSENT;
-            of == owner && name == work && created.deleted.is_some_and(is_until_then)
+            let is_before = |at: Duration| wall(at.saturating_sub(self.tolerance)) <= started;
+            let is_in_the_way = of == owner || created.unwanted.is_some_and(is_before);
+            is_in_the_way && name == work && created.deleted.is_some_and(is_until_then)
         })
     }
 

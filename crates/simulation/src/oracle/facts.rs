@@ -371,6 +371,8 @@ pub(super) struct Created {
     pub started: String,
     /// When it was deleted, and by whom.
     pub deleted: Option<(Duration, Option<Role>)>,
+    /// When the deletion that has removed it was asked for.
+    pub unwanted: Option<Duration>,
     /// Whoever created it may not have heard that its cluster was registered anew shortly before.
     pub is_unheard: bool,
 }

@@ -217,6 +217,7 @@ impl Facts {
                 if let Some(created) = self.created.get_mut(&key) {
                     let by = deleter.and_then(|(_, role)| role);
                     created.deleted = Some((self.now, by));
+                    created.unwanted = deleter.map(|(at, _)| at);
                 }
             }
         }
@@ -421,8 +422,8 @@ impl Facts {
         let created = Created {
             at,
             started: work.started.clone(),
-            deleted: None,
             is_unheard,
+            ..Created::default()
         };
         // What was begun goes on, and its beginning was judged.
         let is_again = self.created.insert(work.key(), created).is_some();

@@ -97,3 +97,16 @@ fn each_commit_has_seeds_that_are_its_own() {
     assert_eq!(first_seed(commits[0]), first, "a failure repeats");
     assert_eq!(first_seed(""), 0);
 }
+
+#[test]
+fn every_run_plays_400_seeds_some_of_each_kind() {
+    let bits = SWEEPS.map(|(bits, _)| bits >> 61);
+    assert_eq!(bits, [0, 1, 2, 3]);
+    let seeds = SWEEPS.map(|(_, seeds)| seeds.parse::<u64>().unwrap());
+    assert_eq!(seeds.iter().sum::<u64>(), 400);
+    assert_eq!(
+        first_seed("ffffffffffffffff") >> 61,
+        0,
+        "no commit has these bits"
+    );
+}

@@ -1,4 +1,5 @@
 use chrono::DateTime;
+use rollout::forecast::ClusterClass;
 use serde_json::json;
 
 use super::*;
@@ -30,44 +31,50 @@ fn report(upgrade: &str, clusters: usize, from: &str, minutes: i64) -> Report {
     .unwrap()
 }
 
-fn collect(reports: &[Report], file: &str) -> Times {
-    Times::collect(
-        reports,
-        ("team", "spring", "u-spring"),
-        &FileTimes::read(file).unwrap(),
-    )
-}
-
-fn median(times: &Times, step: Timed) -> (i64, Basis) {
-    let times = times.of(step);
-    (times.samples.quantile(0.5).num_minutes(), times.basis)
+/// The file that is saved, without its comments at the top.
+fn saved(reports: &[Report], file: &str) -> String {
+    let file = FileTimes::read(file).unwrap();
+    let text = to_yaml(reports, ("team", "spring", "u-spring"), &file);
+    text.split_inclusive('\n').skip(2).collect()
 }
 
 #[test]
-fn a_file_outweighs_reports_of_the_upgrade_these_those_of_the_hub_and_these_what_is_assumed() {
+fn a_file_outweighs_reports_of_the_upgrade_and_these_those_of_the_hub() {
     let own = report("spring", 5, "4.14.9", 40);
     let other = report("autumn", 5, "4.14.9", 80);
     let few = report("spring", 4, "4.14.9", 40);
     let file = "platform: {patch: [30m]}";
-    let patch = |reports: &[Report], file| median(&collect(reports, file), Timed::PatchUpdate);
-    assert_eq!(patch(&[other.clone(), own.clone()], file), (30, Basis::File));
-    assert_eq!(patch(&[other.clone(), own], ""), (40, Basis::Upgrade));
-    assert_eq!(patch(&[other, few.clone()], ""), (80, Basis::Hub));
-    assert_eq!(patch(&[few], ""), (60, Basis::Assumed));
+    let patch = |reports: &[Report], file: &str| {
+        let text = saved(reports, file);
+        let line = text.lines().find(|line| line.starts_with("  patch: "));
+        line.map(str::to_owned)
+    };
+    let found = |reports: &[Report], file| patch(reports, file).unwrap();
+    let line = found(&[other.clone(), own.clone()], file);
+    assert_eq!(line, "  patch: [1800s] # 1 sample of the file of durations");
+    let line = found(&[other.clone(), own], "");
+    assert!(
+        line.starts_with("  patch: [2400s, ") && line.ends_with("5 samples of reports of this upgrade"),
+        "{line}"
+    );
+    let line = found(&[other, few.clone()], "");
+    assert!(line.ends_with("9 samples of reports of the hub"), "{line}");
+    assert_eq!(patch(&[few], ""), None);
 }
 
 #[test]
 fn updates_of_another_minor_version_have_their_own_times_and_failed_steps_have_none() {
-    let times = collect(
-        &[
-            report("spring", 5, "4.13.40", 95),
-            report("spring", 6, "4.14.9", 40),
-        ],
-        "",
-    );
-    assert_eq!(median(&times, Timed::MinorUpdate), (95, Basis::Upgrade));
-    assert_eq!(median(&times, Timed::PatchUpdate), (40, Basis::Upgrade));
-    assert_eq!(median(&times, Timed::Operators), (10, Basis::Assumed));
+    let reports = [
+        report("spring", 5, "4.13.40", 95),
+        report("spring", 6, "4.14.9", 40),
+    ];
+    let of = |step, change| {
+        let samples = of_hub(&reports, (step, change, ClusterClass::Unknown))?;
+        Some((samples.count(), samples.quantile(0.5).num_minutes()))
+    };
+    assert_eq!(of(Step::Platform, VersionChange::Minor), Some((5, 95)));
+    assert_eq!(of(Step::Platform, VersionChange::Patch), Some((6, 40)));
+    assert_eq!(of(Step::Operators, VersionChange::Patch), None);
     for (from, to, change) in [
         ("", "4.14.1", VersionChange::Patch),
         ("4.14.1", "", VersionChange::Patch),
@@ -87,26 +94,29 @@ fn clusters_that_ran_the_target_already_give_no_samples() {
         report("spring", 50, "4.14.12", 0),
         report("spring", 5, "4.14.9", 40),
     ];
-    let times = collect(&reports, "");
-    assert_eq!(median(&times, Timed::PatchUpdate), (40, Basis::Upgrade));
-    assert_eq!(times.of(Timed::PatchUpdate).samples.count(), 5);
-    assert_eq!(
-        median(&collect(&reports[..2], ""), Timed::PatchUpdate),
-        (60, Basis::Assumed)
-    );
+    let of = |reports: &[Report]| {
+        let samples = of_hub(
+            reports,
+            (Step::Platform, VersionChange::Patch, ClusterClass::Unknown),
+        )?;
+        Some((samples.count(), samples.quantile(0.5).num_minutes()))
+    };
+    assert_eq!(of(&reports), Some((5, 40)));
+    assert_eq!(of(&reports[..2]), None);
 }
 
 #[test]
 fn a_median_of_the_file_counts_as_given_and_not_as_samples() {
-    let times = collect(
-        &[],
-        "platform: {patch: {median: 55m, spread: 7%}, minor: [1h, 2h]}",
-    );
-    let measured = |timed| (times.of(timed).measured(), times.of(timed).basis);
-    assert_eq!(measured(Timed::PatchUpdate), (0, Basis::FileMedian));
-    assert_eq!(measured(Timed::MinorUpdate), (2, Basis::File));
-    assert_eq!(measured(Timed::Operators), (0, Basis::Assumed));
-    let text = times.to_yaml();
+    let text = "platform: {patch: {median: 55m, spread: 7%}, minor: [1h, 2h]}";
+    let file = FileTimes::read(text).unwrap();
+    let measured = |step, change| {
+        let (_, measured) = given(&file, (step, change, ClusterClass::Unknown))?;
+        Some(measured)
+    };
+    assert_eq!(measured(Step::Platform, VersionChange::Patch), Some(0));
+    assert_eq!(measured(Step::Platform, VersionChange::Minor), Some(2));
+    assert_eq!(measured(Step::Operators, VersionChange::Patch), None);
+    let text = saved(&[], text);
     assert!(
         text.contains(
             "  patch: {median: 55m, spread: 7%} # a median in the file of durations, not sampled\n"
@@ -116,26 +126,30 @@ fn a_median_of_the_file_counts_as_given_and_not_as_samples() {
 }
 
 #[test]
-fn what_is_written_reads_back() {
-    let times = collect(&[report("spring", 5, "4.14.9", 40)], "postAction: [3m, 4m30s]");
-    let text = times.to_yaml();
-    assert!(
-        text.contains(
-            "  patch: [2400s, 2400s, 2400s, 2400s, 2400s] # 5 samples of reports of this upgrade\n"
-        ),
-        "{text}"
+fn what_is_written_reads_back_and_nothing_is_written_that_nobody_knows() {
+    let reports = [report("spring", 5, "4.14.9", 40)];
+    let text = saved(&reports, "postAction: [3m, 4m30s]");
+    assert_eq!(
+        text,
+        "platform:\n  patch: [2400s, 2400s, 2400s, 2400s, 2400s] # 5 samples of reports of this upgrade\n\
+         postAction: [180s, 270s] # 2 samples of the file of durations\n\
+         # Not measured yet: preAction, platform.minor, operators\n"
     );
-    assert!(
-        text.contains("operators: {median: 10m, spread: 25%} # assumed\n"),
-        "{text}"
+    let again = FileTimes::read(&text).unwrap();
+    let read = |step, change| {
+        let (samples, _) = given(&again, (step, change, ClusterClass::Unknown))?;
+        Some(samples.sorted().to_vec())
+    };
+    let seconds = |all: &[i64]| Some(all.iter().copied().map(TimeDelta::seconds).collect::<Vec<_>>());
+    assert_eq!(read(Step::Platform, VersionChange::Patch), seconds(&[2400; 5]));
+    assert_eq!(read(Step::Platform, VersionChange::Minor), None);
+    assert_eq!(read(Step::PostAction, VersionChange::Patch), seconds(&[180, 270]));
+    let nothing = saved(&[], "");
+    assert_eq!(
+        nothing,
+        "# Not measured yet: preAction, platform.patch, platform.minor, operators, postAction\n"
     );
-    let again = collect(&[], &text);
-    for timed in Timed::ALL {
-        assert_eq!(again.of(timed).samples, times.of(timed).samples, "{timed:?}");
-        let is_list = matches!(timed, Timed::PatchUpdate | Timed::PostAction);
-        let basis = if is_list { Basis::File } else { Basis::FileMedian };
-        assert_eq!(again.of(timed).basis, basis, "{timed:?}");
-    }
+    assert_eq!(FileTimes::read(&nothing), Ok(FileTimes::default()));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 use chrono::TimeDelta;
 use resolve::snapshot::{Answers, KnownRefusal};
-use rollout::Reason;
 use rollout::forecast::Run;
 use rollout::testing::{at, fleet, policy};
+use rollout::{Reason, Step};
 
 use super::*;
 

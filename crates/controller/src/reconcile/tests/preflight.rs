@@ -141,6 +141,23 @@ async fn an_update_graph_tells_what_a_cluster_in_another_channel_does_not() {
 }
 
 #[tokio::test]
+async fn clusters_that_cannot_be_asked_are_counted_even_if_their_worker_pools_are_waited_for() {
+    for strategy in [json!({}), json!({"workerPools": "Wait"})] {
+        let mut asked = asking("Require");
+        asked.spec["upgradeStrategy"] = strategy;
+        let mut hub = hub_of(&asked);
+        hub.context.with(|state| state.settings.agents_can_read = false);
+        hub.settle();
+        assert_eq!(hub.phase("u1", "c1"), Some(Phase::Blocked));
+        let counted = PreflightSummary {
+            unsupported: 2,
+            ..summary(0, 0, 0)
+        };
+        assert_eq!(hub.preflight(), Some(counted));
+    }
+}
+
+#[tokio::test]
 async fn a_report_tells_what_clusters_say_and_holds_nothing_back() {
     let mut hub = hub_of(&asking("Report"));
     let written = hub.settle();

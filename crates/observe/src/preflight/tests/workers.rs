@@ -155,6 +155,16 @@ fn a_cluster_that_can_never_tell_its_pools_does_not_start() {
     };
     assert_eq!(reason, Reason::PreflightUnsupported);
     assert!(message.len() <= 256, "it fits into a row: {message}");
+    world.cluster(0).eligibility = Eligibility::Blocked { reason, message };
+    world.cluster(0).preflight = world.says("a", 0);
+    let summary = world.preflights.summary(&world.fleet).unwrap();
+    let counts = [
+        summary.ready,
+        summary.blocked,
+        summary.unknown,
+        summary.unsupported,
+    ];
+    assert_eq!(counts, [0, 0, 0, 1]);
     world.questions.workers = None;
     world.refresh(0);
     assert_eq!(bars(&world), None);

@@ -171,10 +171,12 @@ fn nothing_is_guessed_where_nothing_is_known() {
         .version("4.11.0");
     let timings = timings(policy(), two, &classes);
     assert_eq!(timings.unknown(), [(Step::PreAction, 2), (Step::Operators, 2)]);
-    assert_eq!(timings.run_by_name(0, "a", Step::PreAction), Run::AT_ONCE);
+    assert_eq!(timings.course(0, "a", Step::PreAction), Run::AT_ONCE);
     let given = OtherTimes {
-        given: &|(step, ..)| (step == Step::PreAction).then(|| Samples::around(TimeDelta::minutes(7), 0.0)),
-        hub: &|_| None,
+        given: &|(step, ..)| {
+            (step == Step::PreAction).then(|| (Samples::around(TimeDelta::minutes(7), 0.0), 0))
+        },
+        ..OtherTimes::NONE
     };
     let two = fleet()
         .cluster("a")
@@ -184,8 +186,42 @@ fn nothing_is_guessed_where_nothing_is_known() {
         .build();
     let timings = Timings::new(at(0), &policy().build(), &two, &profiles(&two, &classes), given);
     assert_eq!(timings.unknown(), [(Step::Operators, 2)]);
-    let takes = timings.run_by_name(0, "a", Step::PreAction).takes;
+    let takes = timings.course(0, "a", Step::PreAction).takes;
     assert_eq!(takes, Some(TimeDelta::minutes(7)));
+}
+
+#[test]
+fn usual_times_count_for_every_step_if_they_are_asked_for() {
+    let mut policy = to_minor().pre_action().operators().build();
+    policy.worker_pools_timeout = Some(TimeDelta::hours(6));
+    let fleet = fleet().cluster("m1").version("4.11.0").build();
+    let usual = OtherTimes {
+        usual: true,
+        ..OtherTimes::NONE
+    };
+    let timings = Timings::new(at(0), &policy, &fleet, &profiles(&fleet, &classes), usual);
+    assert_eq!(timings.unknown(), []);
+    assert_eq!(
+        used(&timings),
+        [(Basis::Usual, 0, 5), (Basis::Usual, 0, 75), (Basis::Usual, 0, 10)]
+    );
+}
+
+#[test]
+fn a_course_leaves_out_the_error_that_all_times_have_in_common() {
+    let all = fleet().cluster("m1").version("4.11.0").build();
+    let timings = Timings::new(
+        at(0),
+        &to_minor().build(),
+        &all,
+        &profiles(&all, &classes),
+        OtherTimes::NONE,
+    );
+    let member = FleetMember { name: "m1", index: 0 };
+    let longest = TimeDelta::minutes(160);
+    let takes = |run: Run| run.takes.unwrap();
+    assert!((0..100).all(|draw| takes(timings.course(draw, "m1", Step::Platform)) <= longest));
+    assert!((0..100).any(|draw| takes(timings.run_of(draw, member, Step::Platform)) > longest));
 }
 
 #[test]
@@ -197,9 +233,11 @@ fn what_is_done_or_changes_nothing_is_not_waited_for() {
         .record(record(Phase::Complete).succeeded(Stage::Platform, -7200));
     let timings = timings(to_minor(), all, &classes);
     assert_eq!(used(&timings), [(Basis::AtTarget, 0, 0)]);
-    let takes = timings.run_by_name(3, "at-target", Step::Platform).takes;
+    assert!(timings.is_at_target("at-target") && !timings.is_at_target("done"));
+    assert!(!timings.never_ends(0, "at-target", 1.0), "nothing changes there");
+    let takes = timings.course(3, "at-target", Step::Platform).takes;
     assert_eq!(takes, Some(NOTHING_TO_CHANGE));
-    assert_eq!(timings.run_by_name(3, "done", Step::Platform), Run::AT_ONCE);
+    assert_eq!(timings.course(3, "done", Step::Platform), Run::AT_ONCE);
 }
 
 #[test]
@@ -211,7 +249,7 @@ fn a_step_under_way_takes_longer_than_it_has_run() {
         .work(Step::Platform, work(-100 * MINUTE).running());
     let timings = timings(to_minor(), all, &classes);
     for draw in 0..50 {
-        let takes = timings.run_by_name(draw, "m1", Step::Platform).takes.unwrap();
+        let takes = timings.course(draw, "m1", Step::Platform).takes.unwrap();
         assert!(takes >= TimeDelta::minutes(100), "{takes}");
     }
     assert!(timings.typical("m1", Step::Platform).takes > Some(TimeDelta::minutes(100)));
@@ -223,8 +261,8 @@ fn what_is_less_certain_is_spread_wider() {
     let member = FleetMember { name: "m1", index: 0 };
     let spread = |hub: &dyn Fn(Kind) -> Option<Samples>| {
         let others = OtherTimes {
-            given: &|_| None,
             hub,
+            ..OtherTimes::NONE
         };
         let timings = Timings::new(
             at(0),
@@ -290,21 +328,6 @@ fn how_long_worker_pools_take_only_finished_clusters_of_the_upgrade_tell() {
     let timings = found(all);
     assert_eq!(timings.unknown(), []);
     assert_eq!(used(&timings), [(Basis::Upgrade, 5, 102)]);
-}
-
-#[test]
-fn usual_times_have_the_median_and_the_percentile_that_are_published() {
-    for class in [
-        ClusterClass::SingleNode,
-        ClusterClass::MultiNode,
-        ClusterClass::Unknown,
-    ] {
-        let (median, slow) = class.usual_minutes();
-        let samples = usual((median, slow));
-        assert_eq!(samples.quantile(0.5), TimeDelta::minutes(median));
-        assert_eq!(samples.quantile(0.9), TimeDelta::minutes(slow));
-        assert!(samples.sorted().is_sorted());
-    }
 }
 
 #[test]

@@ -232,6 +232,35 @@ fn a_step_that_fails_before_its_time_violates_the_rule() {
 }
 
 #[test]
+fn a_step_may_wait_for_the_removal_of_what_another_upgrade_had_created_if_that_was_asked_for_before() {
+    let began = NOW.saturating_sub(Duration::from_secs(2));
+    // The step was to begin 76 s before.
+    let is_excused = |asked: u64, gone: u64| {
+        let removed = Created {
+            deleted: Some((Duration::from_secs(gone), Some(Role::People))),
+            unwanted: Some(Duration::from_secs(asked)),
+            ..Created::default()
+        };
+        let mut facts = Facts::default();
+        let name = Step::Platform.work_name("c1");
+        let of_other = key("other", "c1", Step::Platform, &row("r0", FOUND));
+        facts.created.insert(of_other, removed);
+        let started = parse_rfc3339(FOUND).unwrap();
+        facts.waited_for_removal("u", &name, started, began)
+    };
+    assert!(is_excused(500, 597));
+    assert!(
+        !is_excused(530, 597),
+        "it was no removal when the step was to begin"
+    );
+    assert!(!is_excused(500, 523), "it was gone before");
+    assert!(
+        !is_excused(500, 530),
+        "it was gone long before the work was created"
+    );
+}
+
+#[test]
 fn a_post_action_that_goes_on_long_after_its_time_violates_the_rule_once_nothing_disturbs() {
     let is_late = |seconds: u64, disturbed: Duration| {
         let limits = Limits {

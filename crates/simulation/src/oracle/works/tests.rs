@@ -123,9 +123,7 @@ fn the_end_of_a_leftover_that_is_reported_once_more_takes_no_cluster_out_of_flig
         facts.began.insert(update, Duration::from_secs(50));
         let created = Created {
             at: Duration::from_secs(created),
-            started: String::new(),
-            deleted: None,
-            is_unheard: false,
+            ..Created::default()
         };
         let key = operators(revision).key();
         facts.created.insert(key.clone(), created);
