@@ -120,13 +120,13 @@ fn has_finalizer(value: &Value, name: &str) -> bool {
 /// Removes the finalizers of the garbage collector when what they wait for is done.
 fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
     let mut value = Value::clone(&object.value());
-    let dependents = state.dependents_of(&object.uid);
+    // Most objects wait for somebody else. They are looked at again whenever a dependent changes, so these are not counted for them.
     if has_finalizer(&value, ORPHAN) {
-        for (id, key) in dependents {
+        for (id, key) in state.dependents_of(&object.uid) {
             remove_owner(state, id, &key, &object.uid, now);
         }
     } else if has_finalizer(&value, FOREGROUND) {
-        for (id, key) in &dependents {
+        for (id, key) in &state.dependents_of(&object.uid) {
             let dependent = state.collection(*id).get(key).cloned();
             if let Some(dependent) = dependent.filter(|dependent| !dependent.is_deleting) {
                 check_owners(state, *id, &dependent, now);

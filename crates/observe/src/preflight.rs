@@ -344,6 +344,7 @@ impl Preflights {
             }
         }
         wake = earliest(wake, self.next_place(now));
+        wake = earliest(wake, self.next_ahead(plan.summary.next_opening, now));
         let waits = self.failures.values().map(|failure| failure.until);
         wake = earliest(wake, waits.filter(|until| *until > now).min());
         (writes, earliest(wake, self.limit.next()))

@@ -107,6 +107,13 @@ pub fn subject<'a>(reason: &str, message: &'a str) -> &'a str {
     Subject::of(reason, message).told
 }
 
+/// The name of the gate, risk, operator or pool that a cluster names as its first cause. `None` if it names none, or something that
+/// can be no name.
+#[must_use]
+pub fn name<'a>(reason: &str, message: &'a str) -> Option<&'a str> {
+    Subject::of(reason, message).name()
+}
+
 /// True when the message of a cluster names the gate, risk, pool or channel that blocks it, in the words that each cluster with the same
 /// cause has.
 #[must_use]

@@ -122,7 +122,7 @@ const CLUSTERS: &[(Reason, &str)] = &[
     ),
     (
         Reason::PreflightUnsupported,
-        "If the work agent of the cluster is of OCM v0.14 or newer, say so by label cluster.open-cluster-management.io/work-agent-version of the ManagedCluster. If the message says that the agent evaluates no rules, or cannot tell all, update it to OCM 1.0 or newer (MCE 2.10). Otherwise update the agent, name FailedToCompletePrecheck in spec.preflight.ignore, or set spec.preflight.mode to Report to start clusters that cannot be asked. A cluster that tells nothing of worker pools needs spec.upgradeStrategy.workerPools: Ignore.",
+        "If the work agent of the cluster is of OCM v0.14 or newer, say so by label cluster.open-cluster-management.io/work-agent-version of the ManagedCluster. If the message says that the agent evaluates no rules, or cannot tell all, update it to OCM 1.0 or newer (MCE 2.10). Otherwise update the agent. To start clusters that cannot be asked, name FailedToCompletePrecheck in spec.preflight.ignore or set spec.preflight.mode to Report, and set spec.upgradeStrategy.workerPools to Ignore if the message speaks of worker pools.",
     ),
     (
         Reason::PreflightForbidden,

@@ -75,7 +75,11 @@ fn the_page_on_reliability_counts_every_fault_and_every_rule() {
         .filter_map(|line| line.split('|').nth(2));
     let counts = cells.flat_map(|cell| cell.split(", "));
     let counted: BTreeSet<&str> = counts
-        .filter_map(|count| Some(count.trim().split_once(' ')?.0))
+        .filter_map(|count| {
+            let (name, count) = count.trim().split_once(' ')?;
+            let is_number = count.replace(',', "").parse::<u64>().is_ok_and(|count| count > 0);
+            is_number.then_some(name)
+        })
         .collect();
     let faults = Fault::ALL.iter().map(|fault| fault.as_str());
     let rules = Rule::ALL.iter().map(|rule| rule.as_str());

@@ -48,6 +48,8 @@ fn every_story_says_what_it_is_about() {
     assert!(!stories.is_empty());
     for (path, story) in stories {
         assert!(story.about.len() > 30, "{}", path.display());
-        assert!(!story.faults.is_empty(), "{}", path.display());
+        // What clusters answer, and when their windows open, may be story enough.
+        let has_matter = !story.faults.is_empty() || story.options.preflight.is_some();
+        assert!(has_matter, "{}", path.display());
     }
 }

@@ -56,10 +56,24 @@ pub fn of_row(row: &ReportRow) -> Vec<Cause> {
         reason,
         // What has been unknown for longer than preflight.timeout blocks as well.
         blocks: blocks || row.phase == Phase::Blocked,
-        name: String::new(),
+        name: name_of_row(row).to_owned(),
         message: shown(&row.message),
     });
     cause.into_iter().collect()
+}
+
+/// The risk, the gate or the pool that a row names first; empty if it names none.
+fn name_of_row(row: &ReportRow) -> &str {
+    const NAMED: [PreflightReason; 5] = [
+        PreflightReason::AdminAckRequired,
+        PreflightReason::RiskNotAccepted,
+        PreflightReason::RiskUnknown,
+        PreflightReason::PoolPaused,
+        PreflightReason::PoolDegraded,
+    ];
+    let names = NAMED.iter().any(|reason| reason.to_string() == row.reason);
+    let name = names.then(|| rollout::causes::name(&row.reason, &row.message));
+    name.flatten().unwrap_or_default()
 }
 
 /// A text of a cluster on one line, cut at [`MAX_TEXT`].

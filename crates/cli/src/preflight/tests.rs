@@ -131,6 +131,42 @@ fn without_answers_the_rows_tell_the_first_cause() {
 }
 
 #[test]
+fn without_answers_clusters_are_grouped_by_the_risk_and_gate_that_their_rows_name() {
+    let key = "ack-4.19-x";
+    let rows = [
+        row("a", "RiskNotAccepted", "Leak: It leaks.; Other: It is odd."),
+        row("b", "RiskNotAccepted", "Leak: It leaks."),
+        row("c", "RiskNotAccepted", "Other: It is odd."),
+        row("d", "AdminAckRequired", "ack-4.19-x: An API goes."),
+        row(
+            "e",
+            "Failing",
+            "ClusterOperatorDegraded: Cluster operator etcd is degraded",
+        ),
+    ];
+    let found = overview(("upgrades", "spring"), &rows, (None, &update()), None);
+    let groups: Vec<(&str, &str, usize)> = found
+        .groups
+        .iter()
+        .map(|group| (&*group.reason, &*group.name, group.clusters))
+        .collect();
+    assert_eq!(
+        groups,
+        [
+            ("RiskNotAccepted", "Leak", 2),
+            ("AdminAckRequired", key, 1),
+            ("Failing", "", 1),
+            ("RiskNotAccepted", "Other", 1),
+        ]
+    );
+    assert!(
+        found.groups[1]
+            .remedy
+            .contains("kubectl mcu ack spring ack-4.19-x -n upgrades")
+    );
+}
+
+#[test]
 fn clusters_that_have_not_answered_are_counted_by_the_reason_of_their_rows() {
     let rows = [
         row("c", "Conflict", "Another upgrade has it"),

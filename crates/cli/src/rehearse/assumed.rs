@@ -12,6 +12,11 @@ const REFUSED: Run = Run {
     fails: false,
 };
 
+/// What comes before the words of a cluster itself.
+const REFUSES: &str = "The cluster itself refuses the update: ";
+const WOULD_REFUSE: &str = "The cluster itself would refuse the update: ";
+const WOULD_NOT_FINISH: &str = "The cluster would take the update and not finish it: ";
+
 /// How a step ends that a cluster refuses, would refuse, or would not finish; `None` if it does none of these.
 pub(super) fn refused(answers: &Answers, cluster: &str, step: Step) -> Option<Run> {
     let refuses = answers.refusals.contains_key(cluster) || answers.refused.contains_key(cluster);
@@ -26,17 +31,25 @@ pub(super) fn explain(clusters: &mut [ClusterForecast], answers: &Answers) {
     {
         if let Some(refusal) = answers.refused.get(&cluster.name) {
             cluster.reason = refusal.reason;
-            cluster.message = format!("The cluster itself refuses the update: {}", refusal.message).into();
+            cluster.message = format!("{REFUSES}{}", refusal.message).into();
         } else if let Some(refusal) = answers.refusals.get(&cluster.name) {
             let what = if takes_it(refusal) {
-                "The cluster would take the update and not finish it"
+                WOULD_NOT_FINISH
             } else {
-                "The cluster itself would refuse the update"
+                WOULD_REFUSE
             };
             cluster.reason = refusal.reason;
-            cluster.message = format!("{what}: {}", refusal.message).into();
+            cluster.message = format!("{what}{}", refusal.message).into();
         }
     }
+}
+
+/// What a cluster itself says, of a message that [`explain`] may have given it.
+pub(super) fn own_words(message: &str) -> &str {
+    let said = [REFUSES, WOULD_REFUSE, WOULD_NOT_FINISH];
+    said.iter()
+        .find_map(|before| message.strip_prefix(before))
+        .unwrap_or(message)
 }
 
 /// True when a cluster takes the update and does not finish it. It is not finished before the worker pools have followed, and a paused one

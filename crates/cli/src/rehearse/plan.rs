@@ -3,7 +3,9 @@
 
 use chrono::{DateTime, Utc};
 use resolve::snapshot::{PlannerInput, Snapshot};
-use rollout::forecast::{EndRange, FleetMember, Forecast, Options, OtherTimes, Timings, end_range, forecast};
+use rollout::forecast::{
+    EndRange, FleetMember, Forecast, Options, OtherTimes, Timings, end_range, forecast, moving,
+};
 use rollout::hash_of_plan;
 use serde::Serialize;
 
@@ -155,7 +157,10 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
     };
     let mut played = forecast(request.now, &policy, fleet.clone(), options, &typical)
         .map_err(|defect| NoRehearsal::Defect(defect.0))?;
-    let unknown = timings.unknown();
+    let moving = moving(request.now, &policy, &fleet, &played);
+    let mut of_moving = timings.clone();
+    of_moving.retain(|index| moving.contains(&index));
+    let unknown = of_moving.unknown();
     let draw = |draw, member: FleetMember<'_>, step| {
         let refused = assumed::refused(&answers, member.name, step);
         refused.unwrap_or_else(|| timings.run_of(draw, member, step))
@@ -163,7 +168,7 @@ pub fn plan(snapshot: &mut Snapshot, request: PlanRequest<'_>) -> Result<Upgrade
     let range = end_range(request.now, &policy, &fleet, &played, &draw, DRAWS);
     let eta = range
         .filter(|_| unknown.is_empty())
-        .map(|range| eta(range, &timings));
+        .map(|range| eta(range, &of_moving));
     assumed::explain(&mut played.clusters, &answers);
     let plan = UpgradePlan {
         namespace: request.namespace.to_owned(),

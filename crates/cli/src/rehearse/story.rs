@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::conditions::reason;
 use api::report::Phase;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::causes::names_its_cause;
+use rollout::causes::subject;
 use rollout::forecast::{ClusterForecast, Forecast, Timings, VersionChange};
 use rollout::{Fleet, Hold, StallReason, Step};
 
+use crate::rehearse::assumed::own_words;
 use crate::rehearse::outcome::{Cause, ClusterCounts, Start, Timeline, UsedTime, Verdict};
 use crate::remedy::{self, Names};
 
@@ -65,17 +66,13 @@ pub(super) fn timeline(begin: DateTime<Utc>, fleet: &Fleet, played: &Forecast) -
     hours
 }
 
-/// The clusters that are not complete at the end, by phase, reason and what the preflight has found; the
-/// largest group first.
+/// The clusters that are not complete at the end, by phase, reason and what they name as their cause, as in `status.causes`; the largest
+/// group first.
 pub(super) fn causes((namespace, name): (&str, &str), clusters: &[ClusterForecast]) -> Vec<Cause> {
     let mut groups: BTreeMap<(Phase, &str, &str), Vec<&ClusterForecast>> = BTreeMap::new();
     for cluster in clusters.iter().filter(|cluster| cluster.phase != Phase::Complete) {
         let reason = cluster.reason.as_str();
-        let told = if names_its_cause(reason) {
-            &*cluster.message
-        } else {
-            ""
-        };
+        let told = subject(reason, own_words(&cluster.message));
         groups
             .entry((cluster.phase, reason, told))
             .or_default()

@@ -350,6 +350,11 @@ pub(super) fn times(times: &[UsedTime], paint: Paint) -> String {
     ]);
     for time in times {
         let long = |seconds| age::human(TimeDelta::seconds(seconds));
+        // Those of operators and actions are none of OpenShift updates.
+        let from = match (time.basis, time.update) {
+            ("Usual", None) => "usual times".to_owned(),
+            (known, _) => basis(known, 0),
+        };
         table.push(vec![
             time.step.into(),
             time.update.unwrap_or("<none>").into(),
@@ -358,7 +363,7 @@ pub(super) fn times(times: &[UsedTime], paint: Paint) -> String {
             long(time.p90_seconds).into(),
             time.clusters.to_string().into(),
             time.samples.to_string().into(),
-            basis(time.basis, 0).into(),
+            from.into(),
         ]);
     }
     table.render(paint, 2)

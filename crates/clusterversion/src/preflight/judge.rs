@@ -184,8 +184,8 @@ pub fn judge(facts: &Facts, plan: &PlannedUpdate) -> Verdict {
     }
     let newer = newer(current, plan);
     health(facts, plan, &mut findings);
-    // No cluster offers an older version than its own, so that says nothing more about a newer one.
-    let request = if newer.is_some() {
+    // No cluster offers its own version, the one that it is being updated to, or an older one, so that says nothing more about them.
+    let request = if newer.is_some() || *current == plan.version {
         Request::AsPlanned
     } else {
         offer(current, facts, plan, &mut findings)

@@ -3,7 +3,7 @@
 use api::estimate::UpgradeEstimate;
 use api::time::{from_chrono, to_chrono};
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::forecast::{FleetMember, OtherTimes, Profile, Timings, end_range_of_plan};
+use rollout::forecast::{FleetMember, OtherTimes, Profile, Timings, end_range_of_plan, moving_by_plan};
 use rollout::{Fleet, Plan, Policy};
 
 /// Time between two estimates of an upgrade.
@@ -56,7 +56,7 @@ pub fn longest(
     ))
 }
 
-/// Estimates the end. `None` if a step of a cluster has a time that nobody knows.
+/// Estimates the end. `None` if a step of a cluster that moves has a time that nobody knows.
 #[must_use]
 pub fn estimate(
     now: DateTime<Utc>,
@@ -65,7 +65,9 @@ pub fn estimate(
     plan: &Plan,
     profiles: &[Profile],
 ) -> Option<UpgradeEstimate> {
-    let timings = Timings::new(now, policy, fleet, profiles, OtherTimes::NONE);
+    let mut timings = Timings::new(now, policy, fleet, profiles, OtherTimes::NONE);
+    let moving = moving_by_plan(now, policy, fleet, plan);
+    timings.retain(|index| moving.contains(&index));
     if !timings.unknown().is_empty() {
         return None;
     }

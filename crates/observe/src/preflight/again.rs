@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::Request;
-use rollout::{Preflight, Reason};
+use rollout::{ASKED_AHEAD, Preflight, Reason};
 
 use super::{Judged, Preflights, ProbeWrite, Question, unknown};
 use crate::index::Index;
@@ -112,6 +112,17 @@ impl Preflights {
         let place_for = self.questions.preflight.as_ref()?.place_for();
         let ends = self.asked_again.values().map(|begun| *begun + place_for);
         ends.filter(|end| *end > now).min()
+    }
+
+    /// When clusters may have to be asked again before their windows open, whose answers are still good now.
+    pub(super) fn next_ahead(
+        &self,
+        opens: Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
+    ) -> Option<DateTime<Utc>> {
+        let at = opens? - ASKED_AHEAD;
+        let is_by_image = || self.verdicts.values().any(Judged::is_by_image);
+        (at > now && is_by_image()).then_some(at)
     }
 
     /// Deletes the probes of these clusters, so that each is asked again. One that may not be asked any more keeps its probe.

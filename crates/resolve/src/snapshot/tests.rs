@@ -397,6 +397,21 @@ fn without_a_preflight_nobody_is_counted() {
 }
 
 #[test]
+fn where_worker_pools_are_waited_for_clusters_of_unknown_agents_are_counted_without_a_preflight() {
+    let unknown = |label: bool, strategy: &Value| {
+        let (mut given, mut object) = given("Off", label, &[], &json!([]));
+        given.lists.upgrades.pop();
+        object["spec"]["upgradeStrategy"] = strategy.clone();
+        let given = given.with(ListKind::Upgrades, &[object]);
+        let input = given.snapshot().planner_input("u-spring").unwrap();
+        input.answers.unknown_for_pools
+    };
+    let waits = json!({"workerPools": "Wait"});
+    assert_eq!((unknown(false, &waits), unknown(true, &waits)), (3, 0));
+    assert_eq!(unknown(false, &json!({})), 0);
+}
+
+#[test]
 fn a_row_tells_that_the_controller_does_not_ask_agents_that_it_does_not_know() {
     let row = json!({"cluster": "c3", "phase": "Blocked", "reason": "PreflightUnsupported", "since": OLD,
         "revision": "r1"});

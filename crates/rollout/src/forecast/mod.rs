@@ -28,7 +28,7 @@ use crate::model::{Counts, Fleet, Outlook, Phase, Plan, Policy, Reason, Step};
 use crate::planner::plan;
 
 pub use durations::{Durations, Samples};
-pub use range::{DrawRun, EndRange, FleetMember, end_range, end_range_of_plan};
+pub use range::{DrawRun, EndRange, FleetMember, end_range, end_range_of_plan, moving, moving_by_plan};
 pub use timing::{
     Basis, ClusterClass, Kind, MIN_SAMPLES, NOTHING_TO_CHANGE, OtherTimes, PastUpdate, Profile, StepTiming,
     Timings, VersionChange,

@@ -5,7 +5,7 @@
 //! within one percent of each other.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -78,7 +78,27 @@ pub fn end_range_of_plan(
     schedule.range(run, draws)
 }
 
+/// The clusters whose end [`end_range`] draws, by their index in the fleet: those under way that can end, and those that start.
+#[must_use]
+pub fn moving(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, forecast: &Forecast) -> BTreeSet<usize> {
+    let schedule = Schedule::new(now, policy, fleet, forecast);
+    schedule.map(|schedule| schedule.clusters()).unwrap_or_default()
+}
+
+/// The same for [`end_range_of_plan`].
+#[must_use]
+pub fn moving_by_plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) -> BTreeSet<usize> {
+    let schedule = Schedule::of_plan(now, policy, fleet, plan);
+    schedule.map(|schedule| schedule.clusters()).unwrap_or_default()
+}
+
 impl Schedule<'_> {
+    fn clusters(&self) -> BTreeSet<usize> {
+        let under_way = self.under_way.iter().map(|cluster| cluster.index);
+        let starts = self.canaries.iter().chain(&self.others).copied();
+        under_way.chain(starts).collect()
+    }
+
     fn range(&self, run: DrawRun<'_>, draws: u32) -> Option<EndRange> {
         let outcomes: Vec<Drawn> = (0..draws).map(|draw| self.draw(run, u64::from(draw))).collect();
         let mut ends: Vec<DateTime<Utc>> = outcomes.iter().map(|outcome| outcome.end).collect();

@@ -1,6 +1,7 @@
 //! How long the steps of each cluster take, by what is known: the finished clusters of the upgrade, the past updates of the cluster,
 //! those of other upgrades, or usual times. Where nothing is known, nothing is guessed, unless usual times are asked for.
 
+mod moving;
 mod usual;
 
 use std::collections::BTreeMap;

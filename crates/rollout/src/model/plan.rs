@@ -206,7 +206,7 @@ pub struct Plan {
     pub operations: Vec<Operation>,
     /// Every cluster that counts, by name, with its reason.
     pub clusters: Vec<ClusterState>,
-    /// Clusters that are to be asked again whether they would take the update. Slots are kept for them.
+    /// Clusters that are to be asked again whether they would take the update. Slots are kept for those whose windows are open.
     pub ask_again: Vec<Arc<str>>,
     /// Clusters whose records are to be removed.
     pub dropped: Vec<Arc<str>>,

@@ -56,6 +56,8 @@ pub(crate) struct Evaluation {
     pub(crate) dropped: bool,
     /// True when the cluster must be asked again before it starts.
     pub(crate) stale: bool,
+    /// True when nothing but its maintenance windows keeps the cluster from asking for a slot, and they open soon.
+    pub(crate) opens_soon: bool,
     /// False while the record still has the reason of the previous plan. The cluster waits for a slot, and its reason
     /// depends on whether it gets one.
     pub(crate) reason_is_current: bool,
@@ -536,6 +538,7 @@ impl Evaluation {
             held_back: false,
             dropped: false,
             stale: false,
+            opens_soon: false,
             reason_is_current: true,
         }
     }

@@ -11,6 +11,7 @@ mod fall_back;
 mod held;
 mod left_out;
 mod outlook;
+mod preflight;
 mod release;
 mod slots;
 mod soak_notes;
@@ -39,6 +40,7 @@ use crate::planner::windows::Openings;
 
 pub use attempts::LEAVE_DEBOUNCE;
 pub use downgrade::{is_newer, is_version};
+pub use windows::ASKED_AHEAD;
 pub use wording::duration;
 
 /// Plans the next writes. The same input gives the same plan.
@@ -64,7 +66,7 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     // These hold their slots already.
     let again = evaluation
         .iter()
-        .filter(|(_, state)| state.stale && state.next == NextStep::Nothing);
+        .filter(|(_, state)| state.stale && !state.opens_soon && state.next == NextStep::Nothing);
     let again = again.filter(|(_, state)| !state.held_back && !state.dropped);
     plan.ask_again
         .extend(again.map(|(cluster, _)| Arc::clone(&cluster.name)));

@@ -202,6 +202,40 @@ impl Slots {
                 }
             }
         }
+        let ahead = ahead.map(|(left, _)| left);
+        granted.to_ask.extend(self.ask_ahead(policy, fleet, free, ahead));
         granted
+    }
+
+    /// Names of the clusters that are asked again before their windows open: of those that can start then, one for each slot that is
+    /// left now. `ahead`: how many clusters may start before a checkpoint is reached. Slots are not kept for them.
+    fn ask_ahead(
+        &self,
+        policy: &Policy,
+        fleet: &[(&Cluster, Evaluation)],
+        mut free: usize,
+        mut ahead: Option<usize>,
+    ) -> Vec<Arc<str>> {
+        let mut names = Vec::new();
+        for canaries in [true, false] {
+            let due = fleet.iter().filter(|(cluster, evaluation)| {
+                let is_barred = evaluation.held_back || evaluation.dropped || is_cleaned_up_first(evaluation);
+                let is_in_doubt = cluster.unsettled.is_some() || cluster.late.is_some();
+                evaluation.opens_soon && cluster.canary == canaries && !is_barred && !is_in_doubt
+            });
+            for (cluster, evaluation) in due {
+                let counts_anew = !has_started(cluster, evaluation);
+                let is_shut = self.gate(policy, cluster.canary, !counts_anew).is_some();
+                if free == 0 || is_shut || (counts_anew && ahead == Some(0)) {
+                    continue;
+                }
+                free -= 1;
+                ahead = ahead.map(|left| left - usize::from(counts_anew));
+                if evaluation.stale {
+                    names.push(Arc::clone(&cluster.name));
+                }
+            }
+        }
+        names
     }
 }

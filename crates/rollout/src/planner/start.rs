@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
-    Eligibility, Outcome, Phase, Preflight, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork,
+    Eligibility, Outcome, Phase, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork,
 };
 use crate::planner::attempts;
 use crate::planner::cluster::{ClusterEvaluator, NextStep, running_step};
@@ -13,7 +13,7 @@ use crate::planner::downgrade::is_refused;
 use crate::planner::evidence;
 use crate::planner::is_free;
 use crate::planner::windows::WindowState;
-use crate::planner::wording::{ASKED_AGAIN, LEAVING_OUT, UNREAD, duration};
+use crate::planner::wording::{LEAVING_OUT, UNREAD, duration};
 
 /// What was sent this long ago has been answered, if the hub is in reach.
 const ANSWERED_WITHIN: TimeDelta = TimeDelta::seconds(90);
@@ -95,7 +95,8 @@ impl ClusterEvaluator<'_> {
     /// The clock of a step begins only when its attempt is announced. Before that nothing is asked of the cluster,
     /// however long the hub rejects the row. Nor does the clock of any step begin while nothing is asked of the cluster
     /// because it is leaving: it may come back minutes later, when another leader finds its row. The same holds while an
-    /// earlier write keeps the step's own from being sent, or the maintenance windows are closed.
+    /// earlier write keeps the step's own from being sent, the maintenance windows are closed, or the cluster is asked what it
+    /// says to the update.
     pub(crate) fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
         let now = self.now;
         if self.was_never_asked_for(step) {
@@ -103,8 +104,8 @@ impl ClusterEvaluator<'_> {
         }
         let has_begun = self.out.record.stage(step.into()).is_some();
         let is_announced = attempts::is_announced(self.cluster, &self.out.record);
-        let is_asked_for =
-            !self.leaving && is_announced && self.may_be_sent(step) && !self.is_kept_by_window(step);
+        let is_kept = self.is_kept_by_window(step) || self.is_kept_by_preflight(step);
+        let is_asked_for = !self.leaving && is_announced && self.may_be_sent(step) && !is_kept;
         if !has_begun && !is_asked_for {
             return Some(now);
         }
@@ -314,8 +315,7 @@ impl ClusterEvaluator<'_> {
             return;
         }
         if self.waits_for_window() {
-            // Nobody needs to know yet what it says to the update.
-            self.out.stale = false;
+            self.prepare_for_opening();
         } else {
             self.out.next = NextStep::Start(step);
         }
@@ -383,54 +383,6 @@ impl ClusterEvaluator<'_> {
             self.forget(Step::Operators.into());
         }
         true
-    }
-
-    /// True when the update is about to be requested for the first time, after the pre-action. What the cluster said before that may
-    /// have changed meanwhile.
-    fn is_first_request(&self, step: Step) -> bool {
-        step == Step::Platform && self.follows_pre_action(step) && !self.cluster.is_in_doubt()
-    }
-
-    /// False when the cluster would not take the update, or when that is not known, or must be asked again first. The reason is set
-    /// then, except for a start: a cluster that is to be asked again must first have a slot.
-    fn passes_preflight(&mut self, step: Step) -> bool {
-        let leads_to_update = self.policy.wants(Step::Platform) && step <= Step::Platform;
-        if !leads_to_update || self.cluster.is_asked_for(self.policy) {
-            return true;
-        }
-        let answer = &self.cluster.preflight;
-        let is_untold = answer.is_pending() || (*answer == Preflight::Stale && !self.policy.clock_trusted);
-        let is_required = self.policy.requires_preflight(step, is_untold);
-        match answer {
-            Preflight::Ready => return true,
-            // Before the pre-action it need not be known by which image the update will be requested.
-            Preflight::Stale if step == Step::PreAction => return true,
-            Preflight::Stale if self.policy.clock_trusted => return self.is_asked_again(),
-            _ if !is_required => {
-                let asks = self.cluster.has_stale_image && self.policy.clock_trusted;
-                return !asks || step == Step::PreAction || self.is_asked_again();
-            }
-            Preflight::Stale => self.wait(
-                Reason::PreflightPending,
-                "It is not known how old the answers of the cluster are until the clocks agree",
-            ),
-            Preflight::NotAsked => self.wait(
-                Reason::PreflightPending,
-                "The cluster is asked whether it would take the update",
-            ),
-            Preflight::Unknown { reason, message } => self.wait(*reason, message),
-            Preflight::Blocked { reason, message } => self.block(*reason, message),
-        }
-        false
-    }
-
-    /// Has the cluster asked again. False while it holds a slot; a start must first have one.
-    fn is_asked_again(&mut self) -> bool {
-        self.out.stale = true;
-        if self.holds {
-            self.wait(Reason::PreflightPending, ASKED_AGAIN);
-        }
-        !self.holds
     }
 
     /// True when a work of somebody else is in the way of a later step. The cluster would be blocked in the middle of its upgrade, and

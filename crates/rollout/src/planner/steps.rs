@@ -18,7 +18,13 @@ impl ClusterEvaluator<'_> {
     /// Goes through the steps of the current attempt up to the first that is not done.
     pub(crate) fn take_steps(&mut self) {
         self.note_version();
-        let reached = self.reached();
+        self.go_through_steps();
+        // A request that was about to be sent may not be any more.
+        self.note_version();
+    }
+
+    fn go_through_steps(&mut self) {
+        let reached = Self::reached(self.before);
         for step in [Step::PreAction, Step::Platform, Step::Operators] {
             let passed = reached.is_none_or(|reached| step < reached);
             if passed
@@ -101,8 +107,8 @@ impl ClusterEvaluator<'_> {
 
     /// The step that the cluster was in; `None` if it is past the operators. An edit of the spec that adds an earlier
     /// step does not send it back.
-    fn reached(&self) -> Option<Step> {
-        match self.before {
+    fn reached(phase: Phase) -> Option<Step> {
+        match phase {
             Phase::Initialized | Phase::Partial | Phase::Workers => Some(Step::Platform),
             Phase::Operators => Some(Step::Operators),
             Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed => None,
@@ -348,10 +354,11 @@ impl ClusterEvaluator<'_> {
     fn note_version(&mut self) {
         let version = &self.cluster.version;
         let record = &self.out.record;
-        let is_updated = record.succeeded(Stage::Platform)
-            || self.reached().is_none_or(|reached| reached > Step::Platform);
+        let reached = Self::reached(record.phase);
+        let is_updated =
+            record.succeeded(Stage::Platform) || reached.is_none_or(|reached| reached > Step::Platform);
         let is_requested = record.stage(Stage::Platform).is_some()
-            || self.reached() != Some(Step::PreAction)
+            || reached != Some(Step::PreAction)
             || self.cluster.step_work(Step::Platform).ours().is_some();
         if is_updated || version.is_empty() || (is_requested && !record.from_version.is_empty()) {
             return;

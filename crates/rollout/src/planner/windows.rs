@@ -11,6 +11,9 @@ use crate::model::{Cluster, Phase, Policy, Reason};
 
 /// What does not open within the horizon may do so later.
 pub(crate) const NOT_WITHIN_HORIZON: TimeDelta = TimeDelta::days(1);
+/// So long before the windows open, clusters are asked again that must be asked again before they start. Where their channel is set,
+/// answers count after two minutes. They are good for five, so they are still good when the windows open.
+pub const ASKED_AHEAD: TimeDelta = TimeDelta::minutes(3);
 
 const NEVER: &str = "The maintenance windows of the spec do not open for this cluster within 400 days. Check spec.maintenance.";
 const UNTRUSTED: &str = "It is not known whether the maintenance window is open until the clocks of the controller and the hub agree";

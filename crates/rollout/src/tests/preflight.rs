@@ -2,7 +2,7 @@
 
 use super::{planned, record_of, stand, writes};
 use crate::check::check;
-use crate::model::{Phase, Preflight, Reason, StallReason, Step};
+use crate::model::{Phase, Preflight, Reason, RivalHold, Stage, StallReason, Step};
 use crate::planner::plan;
 use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
 
@@ -128,6 +128,39 @@ fn after_the_pre_action_the_update_is_requested_only_if_the_cluster_would_still_
     let plan = after(Preflight::Stale);
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(plan.ask_again, ["dev1".into()]);
+}
+
+#[test]
+fn the_time_of_an_update_does_not_begin_while_the_cluster_is_asked_again_after_its_pre_action() {
+    let stale_image = || prepared(not_offered()).stale_image();
+    for (policy, mut fleet) in [
+        (policy(), prepared(Preflight::Stale)),
+        (policy(), stale_image()),
+        (policy().awaits_answers(), prepared(pending())),
+        (asked(), prepared(Preflight::Stale)),
+        (asked(), prepared(pending())),
+        (asked(), prepared(Preflight::NotAsked)),
+    ] {
+        let policy = policy.pre_action().timeouts(60, 60);
+        for seconds in [10, 100] {
+            let plan = planned(seconds, policy.clone(), fleet.clone());
+            assert_eq!(writes(&plan), NOTHING);
+            assert_eq!(stand(&plan, "dev1"), (Phase::PreAction, Reason::PreflightPending));
+            let told = record_of(&plan, "dev1").clone();
+            assert_eq!(told.stage(Stage::Platform), None);
+            fleet = fleet.record(told);
+        }
+        let answered = fleet.preflight(Preflight::Ready);
+        let plan = planned(200, policy, answered);
+        assert_eq!(writes(&plan), ["create dev1/Platform"]);
+        let update = record_of(&plan, "dev1").stage(Stage::Platform);
+        assert_eq!(update.map(|stage| stage.started), Some(at(200)));
+    }
+    // Nobody asks it while another upgrade holds it.
+    let held = prepared(Preflight::NotAsked).rival(RivalHold::Active);
+    let plan = planned(10, asked().pre_action().timeouts(60, 60), held);
+    let update = record_of(&plan, "dev1").stage(Stage::Platform);
+    assert_eq!(update.map(|stage| stage.started), Some(at(10)));
 }
 
 #[test]

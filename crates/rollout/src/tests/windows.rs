@@ -207,8 +207,38 @@ fn what_a_cluster_would_refuse_outweighs_its_window() {
     assert_eq!(stand(&plan, "a").1, Reason::WaitingForWindow);
     assert!(
         plan.ask_again.is_empty(),
-        "nobody needs to know before the window opens"
+        "nobody needs to know long before the window opens"
     );
+}
+
+/// By then it has answered, however short the window is.
+#[test]
+fn a_cluster_that_must_be_asked_again_is_asked_shortly_before_its_window_opens() {
+    let asked = || policy().requires_preflight().max_concurrency(1);
+    let closed = |answer| {
+        let first = fleet().cluster("a").calendar(second_hour()).preflight(answer);
+        let second = first.cluster("b").calendar(second_hour());
+        second.preflight(Preflight::Stale).build()
+    };
+    let early = plan_of(3419, &asked().build(), &closed(Preflight::Stale));
+    assert!(early.ask_again.is_empty());
+    assert_eq!(early.wake_at, Some(at(3420)));
+
+    let soon = plan_of(3420, &asked().build(), &closed(Preflight::Stale));
+    assert_eq!(soon.ask_again, ["a".into()], "one for the slot that is free");
+    assert_eq!(stand(&soon, "a"), (Phase::Pending, Reason::WaitingForWindow));
+    assert_eq!(soon.summary.in_flight, 0);
+    assert_eq!(soon.wake_at, Some(at(3600)));
+
+    let answered = plan_of(3500, &asked().build(), &closed(Preflight::Ready));
+    assert!(
+        answered.ask_again.is_empty(),
+        "the slot will be that of the first"
+    );
+    let paused = plan_of(3500, &asked().paused().build(), &closed(Preflight::Stale));
+    assert!(paused.ask_again.is_empty());
+    let opened = plan_of(3600, &asked().build(), &closed(Preflight::Ready));
+    assert_eq!(starts(&opened), ["a"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
+use rollout::forecast::ClusterClass;
 use rollout::testing::{at, fleet, policy};
-use rollout::{Step, plan};
+use rollout::{Reason, Step, plan};
 
 use super::*;
 
@@ -90,6 +91,32 @@ fn an_upgrade_is_estimated_from_usual_times_and_never_from_a_guess() {
     let with_action = policy().target("4.12.0").step(Step::PreAction).build();
     let made = plan(at(0), &with_action, &two());
     assert_eq!(estimate(at(0), &with_action, &two(), &made, &profiles), None);
+}
+
+#[test]
+fn what_nobody_knows_of_a_blocked_cluster_does_not_hide_the_end_of_the_others() {
+    let mut policy = policy().target("4.12.0").build();
+    policy.worker_pools_timeout = Some(TimeDelta::hours(6));
+    let single = Profile {
+        class: ClusterClass::SingleNode,
+        ..Profile::default()
+    };
+    // Of a cluster that may have worker pools nobody knows how long they take.
+    let profiles = [single, Profile::default()];
+    let one = || {
+        fleet()
+            .cluster("a")
+            .version("4.11.0")
+            .cluster("b")
+            .version("4.11.0")
+    };
+    let known = |two: &Fleet| {
+        let made = plan(at(0), &policy, two);
+        estimate(at(0), &policy, two, &made, &profiles).map(|found| found.basis)
+    };
+    assert_eq!(known(&one().build()), None);
+    let blocked = one().blocked(Reason::NotOffered).build();
+    assert_eq!(known(&blocked).as_deref(), Some("Usual"));
 }
 
 #[test]

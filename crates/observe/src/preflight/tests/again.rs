@@ -62,6 +62,16 @@ fn a_request_by_image_follows_from_answers_of_the_last_minutes_only() {
 }
 
 #[test]
+fn it_is_looked_in_time_before_windows_open_whether_a_cluster_must_be_asked_again() {
+    let mut world = accepted();
+    world.tells_at("p1", 0);
+    assert_eq!(world.wake(10), None);
+    world.plan.summary.next_opening = Some(at(1000));
+    assert_eq!(world.wake(10), Some(at(820)));
+    assert_eq!(world.wake(820), None);
+}
+
+#[test]
 fn the_place_of_a_cluster_that_does_not_answer_again_is_kept_for_the_timeout_only() {
     let mut world = accepted();
     world.tells_at("p1", 0);
