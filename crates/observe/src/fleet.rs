@@ -245,6 +245,7 @@ impl<R: ClusterRow> KnownCluster<'_, R> {
                     && view.tells_its_start()
                     && view.work.attempt == record.attempt
                     && stage.started < view.work.started
+                    && !view.may_be_recorded_as(stage.started)
             })
         };
         is_before && Step::ALL.into_iter().any(begins_anew)

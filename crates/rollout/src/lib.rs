@@ -23,5 +23,7 @@ mod tests;
 mod urgency;
 
 pub use model::*;
-pub use planner::{ASKED_AHEAD, LEAVE_DEBOUNCE, duration, hash_of_plan, is_newer, is_version, plan};
+pub use planner::{
+    ASKED_AHEAD, LEAVE_DEBOUNCE, TOLERATED_LEAD, duration, hash_of_plan, is_newer, is_version, plan,
+};
 pub use urgency::Urgency;

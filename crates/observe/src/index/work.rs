@@ -13,7 +13,9 @@ use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::Target;
-use rollout::{Attempt, MAX_RETRY_BYTES, Reason, Record, StepStatus, Withdrawal, Work, is_version};
+use rollout::{
+    Attempt, MAX_RETRY_BYTES, Reason, Record, StepStatus, TOLERATED_LEAD, Withdrawal, Work, is_version,
+};
 
 use super::intern::Pool;
 use super::request::WorkRequest;
@@ -236,6 +238,14 @@ impl WorkView {
     #[must_use]
     pub const fn tells_its_start(&self) -> bool {
         self.early_start.is_none()
+    }
+
+    /// True when a record may have this start of the step although the work names another one: a start that is far in the future is
+    /// recorded as the time at which it is found, by a clock that may be behind the hub's.
+    #[must_use]
+    pub fn may_be_recorded_as(&self, started: DateTime<Utc>) -> bool {
+        let earliest = self.created.map(|created| created - MAX_CLOCK_DIFFERENCE);
+        earliest.is_some_and(|earliest| earliest <= started) && started + TOLERATED_LEAD < self.work.started
     }
 
     /// True when it was created before its cluster was registered.

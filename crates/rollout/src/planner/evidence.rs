@@ -6,7 +6,7 @@ use crate::model::{Cluster, Record, Step, StepStatus, StepWork, Work};
 
 /// How far in the future the start of a step may be without being changed or told. The clocks of two leaders that are
 /// trusted differ by less, and so do two readings of one that is not.
-pub(crate) const TOLERATED_LEAD: TimeDelta = TimeDelta::minutes(1);
+pub const TOLERATED_LEAD: TimeDelta = TimeDelta::minutes(1);
 
 /// The work of a step, if it exists or had succeeded before it was deleted.
 pub(super) fn telling(cluster: &Cluster, step: Step) -> Option<&Work> {

@@ -40,6 +40,7 @@ use crate::planner::windows::Openings;
 
 pub use attempts::LEAVE_DEBOUNCE;
 pub use downgrade::{is_newer, is_version};
+pub use evidence::TOLERATED_LEAD;
 pub use windows::ASKED_AHEAD;
 pub use wording::duration;
 

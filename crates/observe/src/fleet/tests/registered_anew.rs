@@ -118,6 +118,37 @@ fn the_end_of_a_work_that_is_older_than_its_cluster_proves_nothing_although_a_re
 }
 
 #[test]
+fn a_row_of_a_start_in_the_future_counts_although_the_clock_that_recorded_it_was_behind() {
+    let told = |registered: &str, begun: &str, recorded: &str| {
+        let mut index = index(&[]);
+        let mut cluster = crate::testing::cluster("a");
+        cluster.metadata.creation_timestamp = created(registered);
+        index.cluster(&Change::Applied(cluster));
+        let mut entry = upgrade("mine", &["a"], &index);
+        // It names ten o'clock as its start.
+        let mut seen = work("a", Step::Platform, "mine", 5);
+        seen.metadata.creation_timestamp = created(begun);
+        index.work(&Change::Applied(seen), at(0));
+        let started = (at_text(recorded) - at(0)).num_seconds();
+        entry.note("a", record(Phase::Initialized).stage(Stage::Platform, started));
+        entry.write();
+        let fleet = observed(&entry, &mut index);
+        one(&fleet, "a").record.is_some()
+    };
+    let (registered, begun) = ("2026-05-28T09:54:52Z", "2026-05-28T09:55:00Z");
+    assert!(told(registered, begun, "2026-05-28T09:54:35Z"), "25 s behind");
+    assert!(
+        !told(registered, begun, "2026-05-28T09:53:59Z"),
+        "no clock that is trusted is so far behind"
+    );
+    let (registered, begun) = ("2026-05-28T09:59:45Z", "2026-05-28T09:59:50Z");
+    assert!(
+        !told(registered, begun, "2026-05-28T09:59:20Z"),
+        "a start that is less than a minute ahead is recorded as it is"
+    );
+}
+
+#[test]
 fn a_work_that_was_there_when_its_namespace_was_being_deleted_is_of_an_earlier_life_unless_a_record_tells_of_its_attempt()
  {
     let mut index = index(&["a"]);
