@@ -178,6 +178,9 @@ fn sample(entry: &UpgradeEntry, progress: i64) -> UpgradeSample {
         namespace: Arc::clone(&entry.namespace),
         name: Arc::clone(&entry.name),
         state: kind_of(status.and_then(|status| status.state)),
+        target: status
+            .and_then(|status| status.target.clone())
+            .unwrap_or_default(),
         phases,
         waiting: entry.tally.waiting().collect(),
         conditions: TYPES.map(is_true),

@@ -110,7 +110,8 @@ impl Graphs {
 }
 
 fn parse(body: &[u8], arch: &Arch) -> anyhow::Result<Graph> {
-    let served = Served::parse(body, arch)?;
+    // The error quotes its cause, which would follow once more.
+    let served = Served::parse(body, arch).map_err(anyhow::Error::msg)?;
     Ok(Builder::new().served(served).build().0)
 }
 

@@ -219,6 +219,14 @@ impl Preflights {
         unknown(Reason::PreflightPending, message, since, question.timeout, now)
     }
 
+    /// True when a cluster evaluates another channel than the planned one, and no update graph has told what is served there, whatever else
+    /// it has told.
+    #[must_use]
+    pub fn is_in_other_channel(&self, cluster: &str) -> bool {
+        let judged = self.verdicts.get(cluster);
+        judged.is_some_and(Judged::is_in_other_channel)
+    }
+
     /// How a cluster must be asked for the update. By the image that it has told only if that was in the last minutes, by a clock that is
     /// trusted; otherwise the cluster itself checks the request.
     #[must_use]

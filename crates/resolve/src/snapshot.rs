@@ -284,7 +284,8 @@ impl Snapshot {
                 answers.unknown_for_pools += 1;
             }
             let answer = preflights.of(name, &upgrade.uid, &self.index, self.now);
-            let answer = answers::by_graph(cluster, &spec.policy, answer);
+            let is_in_other_channel = preflights.is_in_other_channel(name);
+            let answer = answers::by_graph(cluster, &spec.policy, answer, is_in_other_channel);
             if let Some(refusal) = answers::refusal_of_request(cluster, &spec.policy, self.now) {
                 answers.refused.insert(Arc::clone(name), refusal);
             }

@@ -2,7 +2,8 @@
 
 mod command;
 
-use anyhow::Result;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 use self::command::{agents, cluster};
@@ -26,9 +27,15 @@ enum Command {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    match Cli::parse().command {
+async fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
         Command::Agents(args) => agents::run(&args).await,
         Command::Cluster(args) => cluster::run(&args).await,
+    };
+    // Returned, it would be followed by a backtrace where RUST_BACKTRACE is set.
+    if let Err(error) = outcome {
+        eprintln!("error: {error:#}");
+        return ExitCode::FAILURE;
     }
+    ExitCode::SUCCESS
 }

@@ -65,7 +65,7 @@ pub struct RehearseArgs {
     /// Save what was read of the hub in this directory, which must be empty or missing.
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,
-    /// File with the durations of steps. Without it, reports of the hub count, or usual times are assumed.
+    /// File with the durations of steps. Without it, reports of the hub and past updates of the clusters count, or usual times are assumed.
     #[arg(long, value_name = "FILE")]
     pub durations: Option<PathBuf>,
     /// Share of clusters whose update fails, such as 0.02 or 2%.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::show::print;
 use crate::approval::{approval, summary, waiting};
-use crate::args::{ApprovalsArgs, ApproveArgs, Common};
+use crate::args::{ApprovalsArgs, ApproveArgs, Common, Output};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
@@ -22,6 +22,12 @@ pub(super) async fn list(common: &Common, args: &ApprovalsArgs, screen: Screen) 
         }
         None => hub.list(common.all_namespaces).await?,
     };
+    if Output::is_for_humans(common.output)
+        && let Some(none) = render::approvals::none(&upgrades, args.name.is_some())
+    {
+        screen.note(none);
+        return Ok(Exit::Done);
+    }
     let text = render::approvals::render(
         &upgrades,
         common.all_namespaces,

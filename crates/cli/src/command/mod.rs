@@ -72,6 +72,9 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     if common.output == Some(Output::Csv) && !matches!(cli.command, Command::Export(_)) {
         return Err(Failure::Usage("-o csv is for export".to_owned()));
     }
+    if is_about_one_namespace(&cli.command) {
+        refuse_all_namespaces(common)?;
+    }
     match &cli.command {
         Command::Lint(args) => lint::run(common, args, screen),
         Command::Graph(args) => graph::run(common, &args.command, screen).await,
@@ -88,82 +91,21 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Complete(args) => complete::run(common, &args.words, screen).await,
         Command::Status(args) => match &args.name {
             None => show::list(common, screen).await,
-            Some(name) => {
-                refuse_all_namespaces(common)?;
-                if args.watch {
-                    follow::run(common, name, args.timeout, screen).await
-                } else {
-                    show::status(common, name, screen).await
-                }
-            }
+            Some(name) if args.watch => follow::run(common, name, args.timeout, screen).await,
+            Some(name) => show::status(common, name, screen).await,
         },
-        Command::Clusters(args) => {
-            refuse_all_namespaces(common)?;
-            clusters::run(common, args, screen).await
-        }
-        Command::Causes(args) => {
-            refuse_all_namespaces(common)?;
-            show::causes(common, &args.name, screen).await
-        }
+        Command::Clusters(args) => clusters::run(common, args, screen).await,
+        Command::Causes(args) => show::causes(common, &args.name, screen).await,
         Command::Cluster(args) => cluster::run(common, args, screen).await,
-        Command::History(args) => {
-            if args.name.is_some() {
-                refuse_all_namespaces(common)?;
-            }
-            history::run(common, args, screen).await
-        }
-        Command::Export(args) => {
-            refuse_all_namespaces(common)?;
-            history::export(common, &args.name, screen).await
-        }
-        Command::Create(args) => {
-            refuse_all_namespaces(common)?;
-            create::run(common, args, screen).await
-        }
+        Command::History(args) => history::run(common, args, screen).await,
+        Command::Export(args) => history::export(common, &args.name, screen).await,
+        Command::Create(args) => create::run(common, args, screen).await,
         Command::Check(args) => check::run(common, args, screen).await,
         Command::Version(args) => version::run(common, args, screen).await,
-        Command::Why(args) => {
-            refuse_all_namespaces(common)?;
-            show::why(common, args, screen).await
-        }
-        Command::Pause(args) => {
-            refuse_all_namespaces(common)?;
-            change::pause(common, &args.name, true, screen).await
-        }
-        Command::Resume(args) => {
-            refuse_all_namespaces(common)?;
-            change::pause(common, &args.name, false, screen).await
-        }
-        Command::Preflight(_) | Command::Accept(_) | Command::Ack(_) => before_start(cli, screen).await,
-        Command::Approvals(args) => approve::list(common, args, screen).await,
-        Command::Approve(args) => {
-            refuse_all_namespaces(common)?;
-            approve::run(common, args, screen).await
-        }
-        Command::Retry(_) | Command::Skip(_) | Command::Abort(_) | Command::Unskip(_) => {
-            of_clusters(cli, screen).await
-        }
-    }
-}
-
-/// The commands that change what becomes of single clusters.
-async fn of_clusters(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
-    let common = &cli.common;
-    refuse_all_namespaces(common)?;
-    match &cli.command {
-        Command::Skip(args) => left_out::leave_out(common, (args, List::Skip), screen).await,
-        Command::Abort(args) => left_out::leave_out(common, (args, List::Abort), screen).await,
-        Command::Unskip(args) => left_out::unskip(common, args, screen).await,
-        Command::Retry(args) => retry::run(common, args, screen).await,
-        _ => Ok(Exit::Usage),
-    }
-}
-
-/// The commands about what clusters say before they start.
-async fn before_start(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
-    let common = &cli.common;
-    refuse_all_namespaces(common)?;
-    match &cli.command {
+        Command::Why(args) => show::why(common, args, screen).await,
+        Command::Pause(args) => change::pause(common, &args.name, true, screen).await,
+        Command::Resume(args) => change::pause(common, &args.name, false, screen).await,
+        Command::Preflight(args) => preflight::run(common, &args.name, screen).await,
         Command::Accept(args) => {
             let what = (Consent::Risk, args.name.as_str(), args.risk.as_str());
             consent::run(common, what, &args.consent, screen).await
@@ -172,8 +114,37 @@ async fn before_start(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
             let what = (Consent::Gate, args.name.as_str(), args.key.as_str());
             consent::run(common, what, &args.consent, screen).await
         }
-        Command::Preflight(args) => preflight::run(common, &args.name, screen).await,
-        _ => Ok(Exit::Usage),
+        Command::Approvals(args) => approve::list(common, args, screen).await,
+        Command::Approve(args) => approve::run(common, args, screen).await,
+        Command::Retry(args) => retry::run(common, args, screen).await,
+        Command::Skip(args) => left_out::leave_out(common, (args, List::Skip), screen).await,
+        Command::Abort(args) => left_out::leave_out(common, (args, List::Abort), screen).await,
+        Command::Unskip(args) => left_out::unskip(common, args, screen).await,
+    }
+}
+
+/// False where -A means all namespaces, or the namespace is nothing to the command.
+const fn is_about_one_namespace(command: &Command) -> bool {
+    match command {
+        Command::Status(args) => args.name.is_some(),
+        Command::History(args) => args.name.is_some(),
+        Command::Clusters(_)
+        | Command::Causes(_)
+        | Command::Export(_)
+        | Command::Create(_)
+        | Command::Check(_)
+        | Command::Why(_)
+        | Command::Preflight(_)
+        | Command::Accept(_)
+        | Command::Ack(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
+        | Command::Approve(_)
+        | Command::Retry(_)
+        | Command::Skip(_)
+        | Command::Abort(_)
+        | Command::Unskip(_) => true,
+        _ => false,
     }
 }
 
@@ -197,5 +168,12 @@ mod tests {
             let words = ["kubectl-mcu"].into_iter().chain(line.split(' '));
             assert_eq!(run_args(words).await, Exit::Usage, "{line}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_check_is_about_one_namespace_and_refuses_all() {
+        let cli = Cli::try_parse_from(["kubectl-mcu", "check", "-A"]).unwrap();
+        let refusal = refuse_all_namespaces(&cli.common).unwrap_err();
+        assert_eq!(dispatch(&cli, Screen::detect()).await, Err(refusal));
     }
 }

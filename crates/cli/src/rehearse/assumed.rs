@@ -85,8 +85,10 @@ pub(super) fn notes(answers: &Answers, what: &str) -> Vec<String> {
     };
     if unknown > 0 {
         notes.push(format!(
-            "The hub does not say of {} whether the work agent can be asked. Unless the controller runs with --agents-support-read-only, they are not asked and do not start",
-            count(unknown, "cluster")
+            "The hub does not say of {} whether the work agent can be asked. Unless the controller runs with --agents-support-read-only, {} not asked and {} not start",
+            count(unknown, "cluster"),
+            if unknown == 1 { "it is" } else { "they are" },
+            if unknown == 1 { "does" } else { "do" },
         ));
     }
     let paused = answers

@@ -47,6 +47,20 @@ fn what_a_leader_counts_is_cleared_when_its_term_ends() {
     assert!(!context.metrics.encode_classic().unwrap().contains("\"u1\""));
 }
 
+#[test]
+fn the_series_of_an_upgrade_tell_the_target_of_its_status() {
+    let context = context(&[]);
+    context.with(|state| {
+        let mut given = upgrade("u1", &[]);
+        given.status = json!({"state": "Complete", "target": "4.20.4"});
+        state.apply_upgrade(given.view());
+    });
+    set(&context, &[]);
+    let line =
+        "mcu_upgrade_info{upgrade_namespace=\"ns\",upgrade=\"u1\",state=\"complete\",target=\"4.20.4\"} 1";
+    assert!(shows(&context, &[line]));
+}
+
 /// A leaked text, since the names of fixtures live as long as the program.
 fn name(number: usize) -> &'static str {
     Box::leak(format!("u{number:04}").into_boxed_str())

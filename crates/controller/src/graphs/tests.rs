@@ -166,6 +166,9 @@ fn a_source_that_cannot_be_used_is_refused_with_its_name() {
     assert!(text(of_file(&path)).contains("graph.json: No such file"));
     std::fs::write(&path, "[]").unwrap();
     assert!(text(of_file(&path)).contains("graph.json: graph: "));
+    std::fs::write(&path, "no graph").unwrap();
+    let found = text(of_file(&path));
+    assert_eq!(found.matches("expected ident").count(), 1, "{found}");
     for address in ["ftp://example.com", "https://example.com/graph?channel=a"] {
         let found = text(Graphs::new(address, Arch::amd64(), &[]));
         assert!(

@@ -3,7 +3,7 @@
 
 use super::labels::{
     ANSWER, CONDITION, ClusterPhase, EventDrop, Finish, Label, QUANTILE, REASON, ReconcileOutcome, STEP,
-    StepEnd, UPGRADE, UPGRADE_NAMESPACE, UpgradeStateLabel, WatchKind, WriteKind, WriteOutcome,
+    StepEnd, TARGET, UPGRADE, UPGRADE_NAMESPACE, UpgradeStateLabel, WatchKind, WriteKind, WriteOutcome,
 };
 
 /// Type of a series.
@@ -83,8 +83,8 @@ series! {
         "Selected clusters by phase, summed over all upgrades";
     UPGRADES = "mcu_upgrades", MetricKind::Gauge, [UpgradeStateLabel::LABEL],
         "Upgrades by state";
-    UPGRADE_INFO = "mcu_upgrade_info", MetricKind::Info, [UPGRADE_NAMESPACE, UPGRADE, UpgradeStateLabel::LABEL],
-        "State of an upgrade. Only 200 upgrades that are not complete and 50 that are have series of their own, here and in all series `mcu_upgrade_…`: first those with clusters at work, then others with clusters, then those without; namespaces take turns, each with its newest";
+    UPGRADE_INFO = "mcu_upgrade_info", MetricKind::Info, [UPGRADE_NAMESPACE, UPGRADE, UpgradeStateLabel::LABEL, TARGET],
+        "State and target of an upgrade, the version or the image of status.target. Only 200 upgrades that are not complete and 50 that are have series of their own, here and in all series `mcu_upgrade_…`: first those with clusters at work, then others with clusters, then those without; namespaces take turns, each with its newest";
     UPGRADE_CLUSTERS = "mcu_upgrade_clusters", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, ClusterPhase::LABEL],
         "Clusters of an upgrade, by phase";
     UPGRADE_WAITING = "mcu_upgrade_waiting_clusters", MetricKind::Gauge, [UPGRADE_NAMESPACE, UPGRADE, REASON],

@@ -1,4 +1,4 @@
-//! The labels of the metrics. Every label has a closed set of values, each of them named here, except namespace and name of
+//! The labels of the metrics. Every label has a closed set of values, each of them named here, except namespace, name and target of
 //! an upgrade: the number of upgrades that have series is limited ([`super::upgrades`]).
 
 #![expect(
@@ -436,6 +436,12 @@ pub const UPGRADE_NAMESPACE: Label = Label {
 /// Name of an upgrade.
 pub const UPGRADE: Label = Label {
     name: "upgrade",
+    values: &[],
+};
+
+/// What an upgrade asks its clusters for: `status.target`, which is cut. Empty while that is not known.
+pub const TARGET: Label = Label {
+    name: "target",
     values: &[],
 };
 

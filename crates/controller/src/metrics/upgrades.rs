@@ -15,7 +15,7 @@ use rollout::{Phase, Reason};
 
 use super::catalogue::{self, MetricKind, Series};
 use super::labels::{
-    ANSWER, CONDITION, ClusterPhase, Label, QUANTILE, REASON, UpgradeLabels, UpgradeStateLabel,
+    ANSWER, CONDITION, ClusterPhase, Label, QUANTILE, REASON, TARGET, UpgradeLabels, UpgradeStateLabel,
 };
 
 /// Largest number of upgrades that are not complete and have series. Which ones: `docs/design/observability.md`.
@@ -32,6 +32,8 @@ pub struct UpgradeSample {
     pub name: Arc<str>,
     /// Its state.
     pub state: UpgradeStateLabel,
+    /// The version or image of its status; empty while that has none.
+    pub target: String,
     /// Clusters, by the position of their phase in [`Phase::ALL`].
     pub phases: [usize; Phase::ALL.len()],
     /// Clusters that wait or make no progress, by reason.
@@ -114,7 +116,8 @@ impl Collector for UpgradeSeries {
         let mut info = family(&mut encoder, &catalogue::UPGRADE_INFO)?;
         for sample in samples.iter() {
             let state = (UpgradeStateLabel::LABEL.name, sample.state.as_str());
-            info.encoder.encode_info(&labels(sample, Some(state)))?;
+            let target = [(TARGET.name, sample.target.as_str())];
+            info.encoder.encode_info(&(labels(sample, Some(state)), target))?;
         }
         let mut clusters = family(&mut encoder, &catalogue::UPGRADE_CLUSTERS)?;
         for sample in samples.iter() {

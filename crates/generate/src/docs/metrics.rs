@@ -9,7 +9,7 @@ use super::{cell, table};
 pub(super) fn render() -> String {
     let mut text = String::from(
         "# Metrics\n\n`mcu-controller` serves them on `/metrics` of `--listen`, in the OpenMetrics text format. Labels come \
-         from closed sets, but for namespace and name of upgrades. The number of upgrades with series of their own is limited, \
+         from closed sets, but for namespace, name and target of upgrades. The number of upgrades with series of their own is limited, \
          and names of clusters are in logs, reports and Events only. How alerts and dashboards use them is in \
          [observability](../design/observability.md).\n\n",
     );

@@ -136,6 +136,15 @@ impl Judged {
         is_late || (is_told(&facts.offer) && is_told(&facts.all_gates))
     }
 
+    /// True when the cluster evaluates another channel than the planned one, and no update graph has told what is served there.
+    pub(super) fn is_in_other_channel(&self) -> bool {
+        let (Verdict::Blocked(findings) | Verdict::Unknown(findings)) = &self.verdict else {
+            return false;
+        };
+        let mut findings = findings.iter();
+        findings.any(|finding| finding.reason == PreflightReason::ChannelDiffers)
+    }
+
     /// When a cluster that was ready before, and then not, may count as ready again.
     pub(super) fn settles(&self) -> Option<DateTime<Utc>> {
         self.lost.map(|lost| lost + SETTLES_AFTER)

@@ -139,35 +139,54 @@ pub(super) fn is_asked(cluster: &Cluster) -> bool {
 
 /// What the controller has found by its update graph, which only it can see, of a cluster that evaluates another channel: what the row
 /// says, if the cluster starts only when it is ready. A cluster that has told a newer version has no probe any more, only its row.
-pub(super) fn by_graph(cluster: &Cluster, policy: &Policy, answer: Preflight) -> Preflight {
-    let is_in_other_channel = matches!(
-        answer,
-        Preflight::Unknown {
-            reason: Reason::ChannelDiffers,
-            ..
-        } | Preflight::Blocked {
-            reason: Reason::ChannelDiffers,
-            ..
-        }
-    );
+pub(super) fn by_graph(
+    cluster: &Cluster,
+    policy: &Policy,
+    answer: Preflight,
+    is_in_other_channel: bool,
+) -> Preflight {
     let is_not_asked = answer == Preflight::NotAsked;
-    let told = cluster.record.as_deref();
-    let told = told.filter(|record| {
+    let told = cluster.record.as_deref().filter(|record| {
         let is_in_row = is_in_other_channel || is_not_asked;
         is_in_row && policy.requires_preflight && record.attempt.revision == policy.revision
     });
     let Some(record) = told else {
         return answer;
     };
+    let own = match &answer {
+        Preflight::Unknown { reason, .. } | Preflight::Blocked { reason, .. } => Some(*reason),
+        Preflight::Ready | Preflight::Stale | Preflight::NotAsked => None,
+    };
+    let is_first = own == Some(Reason::ChannelDiffers);
     let (reason, message) = (record.reason, Arc::clone(&record.message));
     match (record.phase, reason) {
-        (Phase::Blocked, Reason::NewerThanTarget) => Preflight::Blocked { reason, message },
-        _ if is_not_asked => answer,
-        (Phase::Blocked, Reason::NotOffered | Reason::RiskUnknown) => Preflight::Blocked { reason, message },
+        (Phase::Blocked, Reason::NewerThanTarget) if is_first || is_not_asked => {
+            Preflight::Blocked { reason, message }
+        }
+        (Phase::Blocked, Reason::NotOffered) if is_first || own.is_some_and(comes_after_offer) => {
+            Preflight::Blocked { reason, message }
+        }
+        // The first cause is the cluster's own, and the row has all others.
+        (Phase::Blocked, _) if !is_first && own == Some(reason) => Preflight::Blocked { reason, message },
+        _ if !is_first => answer,
+        (Phase::Blocked, Reason::RiskUnknown) => Preflight::Blocked { reason, message },
         (Phase::Pending, Reason::RiskUnknown) => Preflight::Unknown { reason, message },
         (Phase::Pending | Phase::Blocked, reason) if comes_after_answer(reason) => Preflight::Ready,
         _ => answer,
     }
+}
+
+/// True for what a cluster says of itself and a verdict names after `NotOffered`.
+const fn comes_after_offer(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::AdminAckRequired
+            | Reason::NotUpgradeable
+            | Reason::Failing
+            | Reason::PoolDegraded
+            | Reason::PoolPaused
+            | Reason::PreflightForbidden
+    )
 }
 
 /// True when only a cluster that would take the update waits for this: what it says is looked at before windows, gates and slots.

@@ -344,6 +344,33 @@ fn with_mode_require_a_cluster_of_another_channel_is_not_taken_for_ready() {
 }
 
 #[test]
+fn of_a_failing_cluster_in_another_channel_the_row_tells_what_the_update_graph_says() {
+    let revision = asked("Require", true, &[], &json!([])).policy.revision;
+    let first_cause = |reason: &str| {
+        let row = json!({"cluster": "c1", "phase": "Blocked", "reason": reason, "since": OLD,
+            "revision": &*revision});
+        let (mut given, _) = given("Require", true, &[NOT_LISTED], &json!([row]));
+        let mut status = observe::testing::status_of_probe();
+        let values = &mut status["resourceStatus"]["manifests"][0]["statusFeedback"]["values"];
+        for (place, text) in [(0, "4.14.9"), (1, "stable-4.13"), (3, "True")] {
+            values[place]["fieldValue"]["string"] = json!(text);
+        }
+        given.lists.works[0].status = serde_json::from_value(status).unwrap();
+        let input = given.snapshot().planner_input("u-spring").unwrap();
+        match preflights(&input)[0] {
+            Preflight::Blocked { reason, .. } => Some(*reason),
+            _ => None,
+        }
+    };
+    assert_eq!(first_cause("NotOffered"), Some(Reason::NotOffered));
+    assert_eq!(
+        first_cause("NoWindow"),
+        Some(Reason::Failing),
+        "it answered later"
+    );
+}
+
+#[test]
 fn with_mode_report_clusters_that_would_refuse_start_and_are_told() {
     let input = asked("Report", true, &[NOT_LISTED, NOT_LISTED], &json!([]));
     assert_eq!(preflights(&input), [&Preflight::Ready; 3]);

@@ -5,7 +5,7 @@
 import { Actions } from "./actions.js";
 import { forgetCauses, isSame, showCauses } from "./causes.js";
 import { Connection } from "./connection.js";
-import { button, byId, duration, element, now, number, phaseLabel, plural, replace, setText } from "./elements.js";
+import { button, byId, duration, element, now, number, phaseLabel, plural, replace, setText, time } from "./elements.js";
 import { CANARY, Fleet } from "./fleet.js";
 import { FleetMap } from "./map.js";
 import { Story } from "./story.js";
@@ -223,7 +223,7 @@ function showProgress() {
   else if (started) facts.push(["Started", `${duration(now() - started)} ago`]);
   else if (upgrade.created) facts.push(["Age", duration(now() - Date.parse(upgrade.created) / 1000)]);
   const { estimate, maintenance, preflight } = upgrade;
-  if (estimate) facts.push(["Expected end", `${until(estimate.p50)}, in 9 of 10 cases ${until(estimate.p90)}`]);
+  if (estimate) facts.push(["Expected end", expectedEnd(estimate)]);
   if (maintenance) {
     const opens = maintenance.opens === null ? "" : `, the next opens ${until(maintenance.opens)}`;
     facts.push(["Waiting for windows", `${number(maintenance.waiting)}${opens}`]);
@@ -240,6 +240,10 @@ function showProgress() {
     facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
   );
 }
+
+/** When the upgrade ends, in words. Nothing estimates again while no cluster moves, so the end may have passed. */
+const expectedEnd = ({ p50, p90 }) =>
+  p90 > now() ? `${until(p50)}, in 9 of 10 cases ${until(p90)}` : `any time now; it was expected before ${time(p90)}`;
 
 /** How far away a time is, in words. */
 const until = (seconds) => (seconds > now() ? `within ${duration(seconds - now())}` : "any time now");

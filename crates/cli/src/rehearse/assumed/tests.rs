@@ -42,6 +42,8 @@ fn an_agent_of_which_nobody_knows_whether_it_can_be_asked_is_told_where_its_clus
     assert!(of(true, 3, 0).starts_with("The hub does not say of 3 clusters"));
     assert!(of(false, 0, 2).starts_with("The hub does not say of 2 clusters"));
     assert!(of(true, 1, 2).starts_with("The hub does not say of 2 clusters"));
+    assert!(of(true, 2, 0).ends_with("they are not asked and do not start"));
+    assert!(of(true, 1, 0).ends_with("it is not asked and does not start"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ fn sample(name: &str) -> UpgradeSample {
         namespace: Arc::from("fleet"),
         name: Arc::from(name),
         state: UpgradeStateLabel::Running,
+        target: "4.20.4".to_owned(),
         phases,
         waiting: vec![(Reason::Failing, 2)],
         conditions: TYPES.map(|type_| type_ == "Reconciling"),
@@ -30,7 +31,7 @@ fn an_upgrade_has_its_series_until_it_is_gone() {
     let shown = text(vec![sample("spring")]);
     let of = r#"upgrade_namespace="fleet",upgrade="spring""#;
     for line in [
-        format!("mcu_upgrade_info{{{of},state=\"running\"}} 1"),
+        format!("mcu_upgrade_info{{{of},state=\"running\",target=\"4.20.4\"}} 1"),
         format!("mcu_upgrade_clusters{{{of},phase=\"Partial\"}} 3"),
         format!("mcu_upgrade_clusters{{{of},phase=\"Failed\"}} 0"),
         format!("mcu_upgrade_waiting_clusters{{{of},reason=\"Failing\"}} 2"),

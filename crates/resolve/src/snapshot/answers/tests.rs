@@ -15,7 +15,8 @@ fn with_row(phase: Phase, reason: Reason, answer: Preflight) -> Preflight {
     let policy = rollout::testing::policy().requires_preflight().build();
     record.attempt.revision = Arc::clone(&policy.revision);
     fleet.clusters[0].record = Some(Arc::new(record));
-    by_graph(&fleet.clusters[0], &policy, answer)
+    let is_in_other_channel = answer != Preflight::NotAsked;
+    by_graph(&fleet.clusters[0], &policy, answer, is_in_other_channel)
 }
 
 #[test]
@@ -46,6 +47,35 @@ fn what_the_controller_knows_of_another_channel_is_taken_from_the_row() {
         ),
         "{not_offered:?}"
     );
+}
+
+/// The verdict of the controller has what the graph tells as well, so its first cause may be another one.
+#[test]
+fn the_row_has_the_first_cause_of_a_cluster_that_names_others_than_its_channel() {
+    let of = |own: Reason, phase: Phase, reason: Reason| {
+        let own = Preflight::Blocked {
+            reason: own,
+            message: Arc::from("its own"),
+        };
+        match with_row(phase, reason, own) {
+            Preflight::Blocked { reason, message } => (reason, &*message == "its own"),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (gate, offer) = (Reason::AdminAckRequired, Reason::NotOffered);
+    assert_eq!(of(gate, Phase::Blocked, offer), (offer, false));
+    assert_eq!(of(gate, Phase::Blocked, gate), (gate, false));
+    assert_eq!(
+        of(Reason::Updating, Phase::Blocked, offer),
+        (Reason::Updating, true)
+    );
+    for (phase, older) in [
+        (Phase::Pending, Reason::WaitingForSlot),
+        (Phase::Pending, Reason::RiskUnknown),
+        (Phase::Blocked, Reason::NoWindow),
+    ] {
+        assert_eq!(of(gate, phase, older), (gate, true), "{older:?}");
+    }
 }
 
 #[test]
