@@ -286,7 +286,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             rival,
             newest_version: newest(&version, [installed, claimed, told.as_ref()]),
             preflight: entry.preflights.of(name, entry.uid, self.index, self.now),
-            has_stale_image: entry.preflights.has_stale_image(name, self.now),
+            has_stale_image: entry.preflights.has_stale_image(name, self.index, self.now),
             worker_pools: entry
                 .preflights
                 .worker_pools(name, entry.uid, self.index, self.now),

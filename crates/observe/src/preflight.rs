@@ -76,6 +76,8 @@ pub struct Preflights {
     limit: WriteLimit,
     /// Clusters that are asked again just before their start, and since when.
     asked_again: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// Since when it was unknown of clusters that are asked again whether they would take the update.
+    unknown_before: AHashMap<Arc<str>, DateTime<Utc>>,
     failures: AHashMap<Arc<str>, Failure>,
     /// The second in which probes were created last, and how many.
     created: (DateTime<Utc>, u32),
@@ -148,7 +150,13 @@ impl Preflights {
                 continue;
             }
             let heard = probe.created.filter(|_| self.at_a_glance).unwrap_or(now).min(now);
-            let judged = Judged::new(probe, question, before.as_deref(), (now, heard));
+            let mut judged = Judged::new(probe, question, before.as_deref(), (now, heard));
+            // A question that is asked anew gives no more time.
+            if !matches!(judged.verdict, Verdict::Unknown(_)) {
+                self.unknown_before.remove(cluster);
+            } else if let Some(since) = self.unknown_before.get(cluster) {
+                judged.unknown_since = judged.unknown_since.min(*since);
+            }
             self.names.add(cluster, &probe.facts, &question.update);
             if !before.is_some_and(|before| before.puts_off(&judged, now)) {
                 self.newer.note(cluster, &judged, question, index);
@@ -305,6 +313,7 @@ impl Preflights {
         let is_in_fleet = |name: &Arc<str>| fleet.find(name).is_some();
         self.forget_failures(fleet, policy, asker, index, now);
         self.asked_again.retain(|name, _| is_in_fleet(name));
+        self.unknown_before.retain(|name, _| is_in_fleet(name));
         self.newer.keep(is_in_fleet);
         self.limit.forget(now);
         let mut writes = self.deletions(fleet, policy, asker, index, now);

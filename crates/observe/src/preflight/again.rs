@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
-use clusterversion::preflight::Request;
+use clusterversion::preflight::{Request, Verdict};
 use rollout::{ASKED_AHEAD, Preflight, Reason};
 
 use super::{Judged, Preflights, ProbeWrite, Question, unknown};
@@ -55,12 +55,13 @@ impl Judged {
 }
 
 impl Preflights {
-    /// True when the image by which a cluster must be asked was told too long ago, whatever else the cluster says.
+    /// True when the image by which a cluster must be asked was told too long ago, whatever else the cluster says. One that may not be
+    /// asked any more tells no other.
     #[must_use]
-    pub fn has_stale_image(&self, cluster: &str, now: DateTime<Utc>) -> bool {
+    pub fn has_stale_image(&self, cluster: &str, index: &Index, now: DateTime<Utc>) -> bool {
         let judged = self.verdicts.get(cluster);
         let is_stale = judged.is_some_and(|judged| judged.is_stale(now));
-        is_stale && self.cannot_be_asked_again(cluster, now).is_none()
+        is_stale && self.can_be_asked(cluster, index) && self.cannot_be_asked_again(cluster, now).is_none()
     }
 
     /// What is made of a cluster whose earlier probe is not removed, so that it is not asked again. Its place is not kept any longer.
@@ -140,12 +141,16 @@ impl Preflights {
                 continue;
             };
             let uid = Arc::clone(&judged.probe.uid);
+            let is_unknown = matches!(judged.verdict, Verdict::Unknown(_));
+            let unknown_since = is_unknown.then_some(judged.unknown_since);
             // The time of an attempt that failed goes on.
             let earlier = self.asked_again.get(name).copied();
             let begun = earlier.filter(|begun| !judged.is_since(*begun)).unwrap_or(now);
             if self.may_write(name, now) {
                 self.begin(name, now);
                 self.asked_again.insert(Arc::clone(name), begun);
+                self.unknown_before
+                    .extend(unknown_since.map(|since| (Arc::clone(name), since)));
                 writes.push(ProbeWrite::Delete(Arc::clone(name), uid));
             }
         }

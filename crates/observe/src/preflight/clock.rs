@@ -16,7 +16,11 @@ impl Preflights {
             judged.changed.0 = judged.changed.0.min(now);
             judged.held_until = judged.held_until.map(|until| until.min(now + WAIT.1));
         }
-        for begun in self.asked_again.values_mut() {
+        for begun in self
+            .asked_again
+            .values_mut()
+            .chain(self.unknown_before.values_mut())
+        {
             *begun = (*begun).min(now);
         }
         for failure in self.failures.values_mut() {

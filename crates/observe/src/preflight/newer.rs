@@ -70,6 +70,7 @@ impl Preflights {
     /// they have told, because they are not asked.
     pub(super) fn forget_answers(&mut self, question: Option<&Question>, now: DateTime<Utc>) {
         let mut before = mem::take(&mut self.verdicts);
+        self.unknown_before.clear();
         let verdicts = &mut self.verdicts;
         self.newer.0.retain(|cluster, _| {
             let told = before.remove(cluster);

@@ -1,6 +1,6 @@
 //! Whether a cluster begins its update, by what it says to it (`docs/design/preflight.md`).
 
-use crate::model::{Preflight, Reason, Step};
+use crate::model::{Preflight, Reason, Selection, Step};
 use crate::planner::cluster::ClusterEvaluator;
 use crate::planner::windows::{ASKED_AHEAD, WindowState};
 use crate::planner::wording::ASKED_AGAIN;
@@ -25,9 +25,11 @@ impl<'a> ClusterEvaluator<'a> {
     }
 
     /// True when the update after the pre-action waits for what the cluster says to it. How long that may take is bounded where clusters
-    /// are asked. One that another upgrade holds is not asked, so the time of its update bounds how long it keeps its slot.
+    /// are asked. One that another upgrade holds, or that has left the selection, is not asked, so the time of its update bounds how long
+    /// it keeps its slot.
     pub(super) fn is_kept_by_preflight(&self, step: Step) -> bool {
         self.is_first_request(step)
+            && self.cluster.selection == Selection::In
             && !self.cluster.is_held_by_another()
             && !matches!(self.answer(step), AnswerToUpdate::Enough)
     }

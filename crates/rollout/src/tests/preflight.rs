@@ -2,7 +2,7 @@
 
 use super::{planned, record_of, stand, writes};
 use crate::check::check;
-use crate::model::{Phase, Preflight, Reason, RivalHold, Stage, StallReason, Step};
+use crate::model::{Phase, Preflight, Reason, RivalHold, Stage, StallReason, Step, StepWork};
 use crate::planner::plan;
 use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
 
@@ -158,9 +158,19 @@ fn the_time_of_an_update_does_not_begin_while_the_cluster_is_asked_again_after_i
     }
     // Nobody asks it while another upgrade holds it.
     let held = prepared(Preflight::NotAsked).rival(RivalHold::Active);
-    let plan = planned(10, asked().pre_action().timeouts(60, 60), held);
-    let update = record_of(&plan, "dev1").stage(Stage::Platform);
-    assert_eq!(update.map(|stage| stage.started), Some(at(10)));
+    // Nor after it has left the selection. It is not dropped while a work of it cannot be read.
+    let spoiled = StepWork::Unreadable {
+        what: "the attempt".into(),
+        terminating: false,
+    };
+    let left = prepared(Preflight::NotAsked)
+        .left(0)
+        .step_work(Step::Operators, spoiled);
+    for fleet in [held, left] {
+        let plan = planned(10, asked().pre_action().timeouts(60, 60), fleet);
+        let update = record_of(&plan, "dev1").stage(Stage::Platform);
+        assert_eq!(update.map(|stage| stage.started), Some(at(10)));
+    }
 }
 
 #[test]

@@ -22,8 +22,12 @@ fn at_risk() -> Value {
 
 impl World {
     fn tells_at(&mut self, uid: &str, created: i64) {
+        self.tells_of(uid, at_risk(), created);
+    }
+
+    fn tells_of(&mut self, uid: &str, status: Value, created: i64) {
         self.version += 1;
-        let mut object = answered(probe("a", UPGRADE, "h1", self.version), at_risk(), self.version);
+        let mut object = answered(probe("a", UPGRADE, "h1", self.version), status, self.version);
         object.metadata.creation_timestamp = Some(api::time::from_chrono(at(created)));
         object.metadata.uid = Some(uid.to_owned());
         self.index.work(&Change::Applied(object), at(0));
@@ -96,7 +100,7 @@ fn the_place_of_a_cluster_whose_earlier_probe_stays_is_kept_for_the_timeout_only
     world.plan.ask_again.clear();
     assert_eq!(world.says("a", 999), Preflight::Stale);
     assert_eq!(world.reason("a", 1000), Some((true, Reason::PreflightUnknown)));
-    assert!(!world.preflights.has_stale_image("a", at(1000)));
+    assert!(!world.preflights.has_stale_image("a", &world.index, at(1000)));
     assert_eq!(world.due(1000), ["delete a p1"], "it is tried again");
     world.index.remove_probe("a", "p1");
     world.ended("a", ProbeResult::Done, 1001);
@@ -104,6 +108,25 @@ fn the_place_of_a_cluster_whose_earlier_probe_stays_is_kept_for_the_timeout_only
     world.ended("a", ProbeResult::Done, 1002);
     world.tells_at("p2", 1002);
     assert_eq!(world.says("a", 1010), Preflight::Ready);
+}
+
+#[test]
+fn what_has_been_unknown_for_too_long_gets_no_more_time_when_the_cluster_is_asked_again_for_its_image() {
+    let mut world = accepted();
+    let mut status = at_risk();
+    status["resourceStatus"]["manifests"][0]["statusFeedback"]["values"][3]["fieldValue"]["string"] =
+        json!("Unknown");
+    world.tells_of("p1", status.clone(), 0);
+    assert_eq!(world.reason("a", 599), Some((false, Reason::PreflightPending)));
+    assert_eq!(world.reason("a", 600), Some((true, Reason::PreflightUnknown)));
+    world.plan.ask_again = vec![Arc::from("a")];
+    assert_eq!(world.due(600), ["delete a p1"]);
+    world.index.remove_probe("a", "p1");
+    world.ended("a", ProbeResult::Done, 601);
+    assert_eq!(world.due(601), ["create a"]);
+    world.ended("a", ProbeResult::Done, 602);
+    world.tells_of("p2", status, 602);
+    assert_eq!(world.reason("a", 610), Some((true, Reason::PreflightUnknown)));
 }
 
 #[test]
@@ -185,6 +208,10 @@ fn a_probe_stays_when_its_cluster_may_not_be_asked_again() {
     assert_eq!(world.due(400), Vec::<String>::new());
     let keeps_no_place = Some((true, Reason::PreflightUnsupported));
     assert_eq!(world.reason("a", 400), keeps_no_place);
+    assert!(
+        !world.preflights.has_stale_image("a", &world.index, at(400)),
+        "nor does it where nothing holds it back"
+    );
 }
 
 #[test]
@@ -202,8 +229,8 @@ fn a_cluster_that_nothing_holds_back_is_asked_again_for_its_image_whatever_else_
             "quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".into()
         )
     );
-    assert!(!world.preflights.has_stale_image("a", at(299)));
-    assert!(world.preflights.has_stale_image("a", at(300)));
+    assert!(!world.preflights.has_stale_image("a", &world.index, at(299)));
+    assert!(world.preflights.has_stale_image("a", &world.index, at(300)));
     assert_eq!(
         world.preflights.request("a", true, at(300)),
         WorkRequest::AsPlanned
