@@ -123,7 +123,7 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     }
 }
 
-/// False where -A means all namespaces, or the namespace is nothing to the command.
+/// False where -A means all namespaces, or the command needs no namespace.
 const fn is_about_one_namespace(command: &Command) -> bool {
     match command {
         Command::Status(args) => args.name.is_some(),

@@ -142,18 +142,22 @@ pub async fn owners(client: &Client) -> Vec<Value> {
         }
         // What was held is released, and with it the owners that waited.
         for name in ["d3", "d5"] {
-            let release = json!({"metadata": {"finalizers": null}});
-            let path = format!("{MAPS}/{name}");
-            side.send(
-                Method::PATCH,
-                &path,
-                "application/merge-patch+json",
-                Some(&release),
-            )
-            .await;
+            release(&side, &format!("{MAPS}/{name}")).await;
         }
     }
     found
+}
+
+/// Takes all finalizers from an object.
+async fn release(side: &Side, path: &str) {
+    let released = json!({"metadata": {"finalizers": null}});
+    side.send(
+        Method::PATCH,
+        path,
+        "application/merge-patch+json",
+        Some(&released),
+    )
+    .await;
 }
 
 /// The end of a namespace whose content is held: nothing can be created in it, and it goes with the last finalizer.
@@ -189,14 +193,7 @@ pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
             for item in list.body["items"].as_array().into_iter().flatten() {
                 let path = format!("{collection}/{}", item["metadata"]["name"].as_str().unwrap());
                 if item["metadata"]["deletionTimestamp"].is_string() {
-                    let release = json!({"metadata": {"finalizers": null}});
-                    side.send(
-                        Method::PATCH,
-                        &path,
-                        "application/merge-patch+json",
-                        Some(&release),
-                    )
-                    .await;
+                    release(side, &path).await;
                 }
             }
         }
