@@ -56,6 +56,7 @@ const handlers = {
     byId("main").hidden = !data;
     showEmpty(data ? "" : "This upgrade does not exist any more.");
     if (data) showSummary();
+    else document.title = "Fleet upgrades";
     redraw();
   },
   fleet(data) {
@@ -142,11 +143,15 @@ function showUpgrades({ upgrades, more }) {
     setText(select.options[index], `${keyOf(one)}: ${one.state}, ${number(one.complete)}/${number(one.total)}`),
   );
   const first = () => upgrades.find((one) => one.runs) ?? upgrades[0];
-  const chosen = upgrades.find((one) => keyOf(one) === wanted) ?? (upgrade ? null : first());
+  // An upgrade that is gone is not replaced by another one, to which the buttons would then belong.
+  const chosen = wanted ? upgrades.find((one) => keyOf(one) === wanted) : first();
   if (chosen) {
     if (select.value !== keyOf(chosen)) select.value = keyOf(chosen);
     if (keyOf(chosen) !== wanted || !upgrade) choose(keyOf(chosen));
-  } else if (!upgrades.length) {
+  } else if (upgrades.length) {
+    // With none selected, each can be chosen, also the only one.
+    select.selectedIndex = -1;
+  } else {
     showEmpty("There are no upgrades here.");
   }
 }

@@ -43,11 +43,12 @@ function seriesOf(fleet, now, upgrade) {
   const isOver = completed !== null || fleet.tiles.every((tile) => tile.end !== null);
   const last = Math.max(...[starts, complete, failed, leftOut].map((times) => times.at(-1) ?? 0));
   const from = starts[0];
-  const until = Math.max(from + 60, last, isOver ? (completed ?? 0) : now);
+  const until = Math.max(from + TABLE_STEPS, last, isOver ? (completed ?? 0) : now);
   const estimate = upgrade?.estimate;
   const expected = !isOver && estimate && estimate.p90 > until ? estimate : null;
   const isNear = expected && expected.p90 - until <= until - from;
-  const to = isNear ? expected.p90 : until;
+  // The axis has at least a minute; what is drawn ends at `until`.
+  const to = isNear ? expected.p90 : Math.max(from + 60, until);
   return { starts, complete, failed, leftOut, from, until, to, expected, isNear, total: fleet.tiles.length };
 }
 
