@@ -7,7 +7,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::script::Script;
 use crate::maintenance::Calendar;
-use crate::model::{Attempt, Eligibility, Preflight, Step, StepStatus, Withdrawal, Work, WorkerPools};
+use crate::model::{
+    Attempt, Eligibility, OperationKind, Preflight, Step, StepStatus, Withdrawal, Work, WorkerPools,
+};
 
 /// How long an agent takes to clean up a deleted work.
 const FINALIZE: TimeDelta = TimeDelta::seconds(1);
@@ -22,6 +24,9 @@ pub(super) enum Owner {
 #[derive(Clone, Debug)]
 pub(super) struct HubWork {
     pub(super) owner: Owner,
+    pub(super) created: DateTime<Utc>,
+    /// When its creation was sent.
+    pub(super) sent: DateTime<Utc>,
     pub(super) attempt: Attempt,
     pub(super) hash: Arc<str>,
     pub(super) started: DateTime<Utc>,
@@ -31,6 +36,8 @@ pub(super) struct HubWork {
     /// True when the cluster has found that out before it began the update.
     pub(super) unasked: bool,
     pub(super) deleted: Option<DateTime<Utc>>,
+    /// What is wrong with its annotations, if somebody has edited them.
+    pub(super) spoiled: Option<Arc<str>>,
     /// When the agent began to follow its present script.
     pub(super) epoch: DateTime<Utc>,
     pub(super) status: StepStatus,
@@ -51,6 +58,16 @@ impl HubWork {
         self.hash = Arc::clone(hash);
         self.soak_started = None;
         (self.withdrawn, self.unasked) = (None, false);
+    }
+
+    /// True when the work is older than the registration of its cluster, or was sent before that for a step after the update.
+    pub(super) fn is_from_before(&self, step: Step, registered: DateTime<Utc>) -> bool {
+        self.created < registered || self.is_sent_before(step, registered)
+    }
+
+    /// True when the work is of a step after the update and was sent for an earlier registration of its cluster.
+    pub(super) fn is_sent_before(&self, step: Step, registered: DateTime<Utc>) -> bool {
+        step > Step::Platform && self.sent < registered
     }
 
     pub(super) fn observed(&self) -> Work {
@@ -77,17 +94,27 @@ impl HubWork {
 #[derive(Clone, Debug)]
 pub(super) struct Spoke {
     pub(super) gone: bool,
+    /// When its ManagedCluster was created.
+    pub(super) registered: DateTime<Utc>,
     pub(super) eligibility: Eligibility,
     /// The version that the cluster reports.
     pub(super) version: Arc<str>,
     /// What the cluster says to the update.
     pub(super) preflight: Preflight,
+    /// What it says when it answers the next time.
+    pub(super) says: Preflight,
+    /// When it answers, if it is asked.
+    pub(super) answers_at: Option<DateTime<Utc>>,
+    /// True when the image by which it must be asked for the update was told too long ago.
+    pub(super) stale_image: bool,
     pub(super) worker_pools: WorkerPools,
     /// When the cluster may start.
     pub(super) calendar: Option<Calendar>,
     /// True while the agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],
+    /// What the hub forbids the controllers to do with its works.
+    pub(super) forbids: Vec<OperationKind>,
     /// Steps whose new works the hub rejects as invalid.
     pub(super) refuses: BTreeSet<Step>,
     pub(super) scripts: [Script; 4],

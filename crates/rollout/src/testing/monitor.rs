@@ -28,6 +28,11 @@ impl Watch {
         self.faults.push(format!("{now}: {text}"));
     }
 
+    /// A cluster is registered anew, and begins anew.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.clocks.retain(|(_, cluster, ..), _| **cluster != *name);
+    }
+
     pub(super) fn on_plan(
         &mut self,
         index: usize,

@@ -1,6 +1,9 @@
 //! A scenario: time, upgrades and a hub. It carries out plans until nothing changes any more.
 
+mod answers;
+mod edits;
 mod landing;
+mod members;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,8 +18,8 @@ use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
 use crate::maintenance::Calendar;
 use crate::model::{
-    Attempt, Eligibility, LeftOut, Operation, Phase, Plan, Policy, Preflight, Record, Selection, Step,
-    StepStatus, StepWork, WorkerPools,
+    Attempt, Eligibility, Fleet, LeftOut, Operation, Phase, Plan, Policy, Preflight, Record, RetryScope,
+    Step, StepStatus, StepWork, WorkerPools,
 };
 use crate::planner::plan;
 
@@ -91,13 +94,18 @@ impl Scenario {
         let name: Arc<str> = Arc::from(name);
         let spoke = Spoke {
             gone: false,
+            registered: self.now,
             eligibility: Eligibility::Eligible,
             version: Arc::from("4.11.0"),
             preflight: Preflight::Ready,
+            says: Preflight::Ready,
+            answers_at: None,
+            stale_image: false,
             worker_pools: WorkerPools::Updated,
             calendar: None,
             offline: false,
             works: [None, None, None, None],
+            forbids: Vec::new(),
             refuses: BTreeSet::new(),
             scripts: [
                 Script::succeeds(2, 5),
@@ -110,35 +118,6 @@ impl Scenario {
         for index in 0..self.upgrades.len() {
             self.select(index, &name);
         }
-    }
-
-    /// Selects a cluster.
-    pub fn select(&mut self, upgrade: usize, name: &str) {
-        self.upgrades[upgrade]
-            .selection
-            .insert(Arc::from(name), Selection::In);
-    }
-
-    /// Removes a cluster from the selection.
-    pub fn deselect(&mut self, upgrade: usize, name: &str) {
-        let left = Selection::Left(self.now);
-        self.upgrades[upgrade].selection.insert(Arc::from(name), left);
-    }
-
-    /// Clusters that are selected.
-    #[must_use]
-    pub fn selected(&self, upgrade: usize) -> Vec<Arc<str>> {
-        let selection = &self.upgrades[upgrade].selection;
-        selection
-            .iter()
-            .filter(|(_, selection)| **selection == Selection::In)
-            .map(|(name, _)| Arc::clone(name))
-            .collect()
-    }
-
-    /// Makes a cluster a canary.
-    pub fn canary(&mut self, upgrade: usize, name: &str) {
-        self.upgrades[upgrade].canaries.insert(Arc::from(name));
     }
 
     /// Leaves a cluster out, aborts it, or takes it up again.
@@ -164,6 +143,11 @@ impl Scenario {
         self.upgrades[upgrade].approve(now, length.map(|length| now + length));
     }
 
+    /// Somebody deletes all approvals of an upgrade.
+    pub fn disapprove(&mut self, upgrade: usize) {
+        self.upgrades[upgrade].approvals.clear();
+    }
+
     /// Replaces the policy.
     pub fn set_policy(&mut self, upgrade: usize, policy: Policy) {
         self.upgrades[upgrade].policy = policy;
@@ -172,6 +156,20 @@ impl Scenario {
     /// Sets the retry annotation.
     pub fn retry(&mut self, upgrade: usize, token: &str) {
         self.upgrades[upgrade].retry = Some(Arc::from(token));
+    }
+
+    /// Adds a retry to the spec, or changes whom it is for.
+    pub fn retry_of(&mut self, upgrade: usize, token: &str, scope: RetryScope) {
+        let retries = &mut self.upgrades[upgrade].retries;
+        retries.retain(|(known, _)| **known != *token);
+        retries.push((Arc::from(token), scope));
+    }
+
+    /// Loses what the status says of retries.
+    pub fn lose_status(&mut self, upgrade: usize) {
+        let upgrade = &mut self.upgrades[upgrade];
+        upgrade.observed_retry = None;
+        upgrade.carried_out.clear();
     }
 
     fn spoke(&mut self, name: &str, change: impl FnOnce(&mut Spoke, DateTime<Utc>)) {
@@ -212,11 +210,6 @@ impl Scenario {
         });
     }
 
-    /// Sets what a cluster says to the update.
-    pub fn preflight(&mut self, name: &str, preflight: Preflight) {
-        self.spoke(name, |spoke, _| spoke.preflight = preflight);
-    }
-
     /// Sets when a cluster may start.
     pub fn calendar(&mut self, name: &str, calendar: Option<Calendar>) {
         self.spoke(name, |spoke, _| spoke.calendar = calendar);
@@ -237,11 +230,6 @@ impl Scenario {
         self.spoke(name, |spoke, _| spoke.eligibility = eligibility);
     }
 
-    /// Deletes the ManagedCluster with its namespace.
-    pub fn lose(&mut self, name: &str) {
-        self.spoke(name, |spoke, _| spoke.gone = true);
-    }
-
     /// Deletes a work, as somebody would by hand.
     pub fn delete_work(&mut self, name: &str, step: Step) {
         self.spoke(name, |spoke, now| {
@@ -256,6 +244,8 @@ impl Scenario {
         self.spoke(name, |spoke, now| {
             spoke.works[step.index()].get_or_insert_with(|| HubWork {
                 owner: Owner::Nobody,
+                created: now,
+                sent: now,
                 attempt: Attempt {
                     revision: Arc::from(""),
                     retry: Arc::from(""),
@@ -266,6 +256,7 @@ impl Scenario {
                 withdrawn: None,
                 unasked: false,
                 deleted: None,
+                spoiled: None,
                 epoch: now,
                 status: StepStatus::NotYet,
                 unhealthy: None,
@@ -333,6 +324,13 @@ impl Scenario {
     pub fn phases(&self, upgrade: usize) -> Vec<Phase> {
         let drafts = &self.upgrades[upgrade].drafts;
         drafts.values().map(|record| record.phase).collect()
+    }
+
+    /// What an upgrade asks for at present, and what its controller knows of its clusters.
+    #[must_use]
+    pub fn observed(&self, upgrade: usize) -> (Policy, Fleet) {
+        let fleet = observe(&self.upgrades, upgrade, &self.hub, self.now);
+        (self.upgrades[upgrade].asked(), fleet)
     }
 
     /// The latest plan.
@@ -407,7 +405,9 @@ impl Scenario {
     fn next(&self) -> Option<DateTime<Utc>> {
         let upgrades = self.upgrades.iter().filter_map(|upgrade| upgrade.next(self.now));
         let late = self.late.iter().map(|(at, ..)| *at);
-        upgrades.chain(late).chain(self.hub.next(self.now)).min()
+        let answers = self.hub.spokes.values().filter_map(|spoke| spoke.answers_at);
+        let next = upgrades.chain(late).chain(answers);
+        next.chain(self.hub.next(self.now)).min()
     }
 
     /// Silences the watches of an upgrade's controller without an error, or ends the silence.
@@ -431,7 +431,10 @@ impl Scenario {
                         record.attempt == work.attempt
                             && (record.phase == Phase::Pending || record.phase.holds_slot())
                     });
-                    work.owner == Owner::Upgrade(upgrade) && work.deleted.is_none() && running && open
+                    let is_former = work.created < spoke.registered;
+                    let is_own =
+                        work.owner == Owner::Upgrade(upgrade) && !is_former && work.spoiled.is_none();
+                    is_own && work.deleted.is_none() && running && open
                 };
                 let of_slots = &spoke.works[..=Step::Operators.index()];
                 of_slots.iter().flatten().any(counts)
@@ -445,10 +448,14 @@ impl Scenario {
             let mut moved = false;
             for (name, step, work) in self.hub.report(self.now) {
                 if let Owner::Upgrade(index) = work.owner {
-                    self.upgrades[index].note_gone(&name, step, work.observed());
+                    let spoke = self.hub.spokes.get(&name);
+                    let is_former = spoke.is_some_and(|spoke| work.is_from_before(step, spoke.registered));
+                    let proves_nothing = is_former || work.spoiled.is_some();
+                    self.upgrades[index].note_gone(&name, step, work.observed(), proves_nothing);
                 }
                 moved = true;
             }
+            moved |= self.hear();
             moved |= self.land_late();
             for index in 0..self.upgrades.len() {
                 moved |= self.land(index);
@@ -493,6 +500,7 @@ impl Scenario {
         for operation in &plan.operations {
             self.issue(index, operation, &plan);
         }
+        self.ask(&plan);
         let urgent = match self.latency {
             Latency::Ordered | Latency::Losing(_) => TimeDelta::zero(),
             Latency::Random | Latency::Faulty | Latency::Stalling => {
@@ -501,9 +509,10 @@ impl Scenario {
         };
         let upgrade = &mut self.upgrades[index];
         let changed = upgrade.adopt(&plan, self.now, urgent) || !plan.operations.is_empty();
+        upgrade.done = policy.retry.filter(|_| plan.retry_done);
         upgrade.wake = plan.wake_at;
         upgrade.last = plan;
-        changed
+        changed || upgrade.done.is_some()
     }
 
     fn issue(&mut self, index: usize, operation: &Operation, plan: &Plan) {
@@ -540,6 +549,9 @@ impl Scenario {
         let step = operation.step();
         let hash = self.upgrades[index].policy.steps[step.index()].clone();
         let cluster = operation.cluster();
+        let spoke = self.hub.spokes.get(cluster);
+        let is_forbidden = spoke.is_some_and(|spoke| spoke.forbids.contains(&operation.kind()));
+        let landing = if is_forbidden { Landing::Refused } else { landing };
         let starts = plan
             .clusters
             .iter()

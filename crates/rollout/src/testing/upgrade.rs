@@ -1,5 +1,7 @@
 //! One controller of a scenario: what it remembers, what it has written, and what it sees.
 
+mod works;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +11,8 @@ use super::hub::{Hub, Owner};
 use super::monitor::busy;
 use crate::model::{
     Attempt, Busy, Cluster, ClusterBackoff, Fleet, GivenApproval, LeftOut, Operation, OperationKind,
-    PendingRetry, Phase, Plan, Policy, Record, Rival, RivalHold, Selection, Step, StepStatus, StepWork, Work,
+    PendingRetry, Phase, Plan, Policy, Record, RetryScope, Rival, RivalHold, Selection, Step, StepStatus,
+    StepWork, Work,
 };
 
 /// How long changes that are not urgent are collected before they are written.
@@ -75,6 +78,10 @@ pub(super) struct Upgrade {
     pub(super) policy: Policy,
     pub(super) retry: Option<Arc<str>>,
     pub(super) observed_retry: Option<Arc<str>>,
+    /// The retries of the spec, in its order.
+    pub(super) retries: Vec<(Arc<str>, RetryScope)>,
+    /// Those of them that were carried out, by the status.
+    pub(super) carried_out: BTreeSet<Arc<str>>,
     pub(super) selection: BTreeMap<Arc<str>, Selection>,
     pub(super) canaries: BTreeSet<Arc<str>>,
     pub(super) left_out: BTreeMap<Arc<str>, LeftOut>,
@@ -95,8 +102,12 @@ pub(super) struct Upgrade {
     pub(super) deaf: Option<Hub>,
     pub(super) blockers: BTreeMap<(Arc<str>, Step), StepWork>,
     pub(super) vanished: BTreeMap<(Arc<str>, Step), Work>,
+    /// Works that were seen before their clusters were registered anew, and were not read since.
+    pub(super) unconfirmed: BTreeMap<(Arc<str>, Step), Work>,
     pub(super) wake: Option<DateTime<Utc>>,
     pub(super) last: Plan,
+    /// The retry that is carried out by the latest plan. The status does not say so yet.
+    pub(super) done: Option<PendingRetry>,
 }
 
 impl Upgrade {
@@ -106,6 +117,8 @@ impl Upgrade {
             policy,
             retry: None,
             observed_retry: None,
+            retries: Vec::new(),
+            carried_out: BTreeSet::new(),
             selection: BTreeMap::new(),
             canaries: BTreeSet::new(),
             left_out: BTreeMap::new(),
@@ -121,8 +134,10 @@ impl Upgrade {
             deaf: None,
             blockers: BTreeMap::new(),
             vanished: BTreeMap::new(),
+            unconfirmed: BTreeMap::new(),
             wake: None,
             last: Plan::default(),
+            done: None,
         }
     }
 
@@ -132,8 +147,35 @@ impl Upgrade {
             .retry
             .clone()
             .filter(|token| Some(token) != self.observed_retry.as_ref())
-            .map(|token| PendingRetry::all(&token));
+            .map(|token| PendingRetry::all(&token))
+            .or_else(|| self.retry_of_spec());
         policy
+    }
+
+    /// The first retry of the spec that was not carried out.
+    fn retry_of_spec(&self) -> Option<PendingRetry> {
+        let mut open = self
+            .retries
+            .iter()
+            .filter(|(token, _)| !self.carried_out.contains(token));
+        let (token, scope) = open.next()?;
+        let later = open.map(|(token, _)| Arc::clone(token)).collect();
+        Some(PendingRetry {
+            token: Arc::clone(token),
+            scope: Some(RetryScope {
+                later,
+                ..scope.clone()
+            }),
+        })
+    }
+
+    /// Notes in the status that a retry was carried out.
+    fn note_retry(&mut self, retry: PendingRetry) {
+        if retry.scope.is_some() {
+            self.carried_out.insert(retry.token);
+        } else {
+            self.observed_retry = Some(retry.token);
+        }
     }
 
     /// Approves the latest plan at all its checkpoints.
@@ -164,6 +206,8 @@ impl Upgrade {
         self.read.clear();
         self.blockers.clear();
         self.vanished.clear();
+        self.unconfirmed.clear();
+        self.done = None;
         for selection in self.selection.values_mut() {
             if matches!(selection, Selection::Left(_)) {
                 *selection = Selection::Left(now);
@@ -193,6 +237,7 @@ impl Upgrade {
         }
         for name in &plan.dropped {
             changed = true;
+            self.vanished.retain(|(cluster, _), _| cluster != name);
             let draft = self.drafts.remove(name);
             self.due.remove(name);
             if let Some(record) = self.rows.remove(name) {
@@ -227,9 +272,10 @@ impl Upgrade {
         let rows = &self.rows;
         self.vanished
             .retain(|(name, step), work| is_untold(rows.get(name), *step, work));
-        let retried = self.last.retry_done && self.observed_retry != self.retry;
-        if retried {
-            self.observed_retry.clone_from(&self.retry);
+        let done = self.done.take();
+        let retried = done.is_some();
+        if let Some(retry) = done {
+            self.note_retry(retry);
         }
         !due.is_empty() || self.dropped.len() < before || retried
     }
@@ -248,9 +294,10 @@ impl Upgrade {
     }
 
     /// Notes that a work is gone. Its success is remembered until it is written.
-    pub(super) fn note_gone(&mut self, cluster: &Arc<str>, step: Step, work: Work) {
+    pub(super) fn note_gone(&mut self, cluster: &Arc<str>, step: Step, work: Work, proves_nothing: bool) {
+        self.unconfirmed.remove(&(Arc::clone(cluster), step));
         let row = self.rows.get(cluster);
-        if work.status == StepStatus::Succeeded && is_untold(row, step, &work) {
+        if !proves_nothing && work.status == StepStatus::Succeeded && is_untold(row, step, &work) {
             let work = Work {
                 vanished: true,
                 ..work
@@ -336,25 +383,6 @@ impl Upgrade {
             starts.find_map(|step| self.unsettled.get(&(Arc::clone(name), step))?.created.as_ref())
         };
         in_doubt().or(starting).cloned()
-    }
-
-    fn step_work(&self, index: usize, hub: &Hub, name: &Arc<str>, step: Step) -> StepWork {
-        let work = hub
-            .spokes
-            .get(name)
-            .and_then(|spoke| spoke.works[step.index()].as_ref());
-        let key = (Arc::clone(name), step);
-        match work {
-            Some(work) if work.owner == Owner::Upgrade(index) => StepWork::Ours(Arc::new(work.observed())),
-            Some(work) if work.owner != Owner::Nobody => StepWork::Rival {
-                terminating: work.deleted.is_some(),
-            },
-            _ => match (self.blockers.get(&key), self.vanished.get(&key)) {
-                (Some(blocker), _) => blocker.clone(),
-                (None, Some(work)) => StepWork::Ours(Arc::new(work.clone())),
-                (None, None) => StepWork::Absent,
-            },
-        }
     }
 
     pub(super) fn busy(&self, name: &Arc<str>) -> Option<Busy> {
@@ -473,15 +501,19 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             }),
             rival: rival(upgrades, index, hub, name),
             works: Step::ALL.map(|step| upgrade.step_work(index, hub, name, step)),
-            record: upgrade.drafts.get(name).cloned(),
+            record: upgrade
+                .drafts
+                .get(name)
+                .filter(|_| !upgrade.is_former_record(index, name, spoke))
+                .cloned(),
             written: upgrade.rows.get(name).cloned(),
             slot_in_doubt: false,
             busy: upgrade.busy(name),
             backoff: upgrade.backoff.get(name).map(|until| ClusterBackoff {
                 until: *until,
                 error: Arc::from("the write failed"),
-                lasting: false,
-                deletion_lasting: false,
+                lasting: spoke.forbids.contains(&OperationKind::Create),
+                deletion_lasting: spoke.forbids.contains(&OperationKind::Delete),
             }),
             unsettled,
             late,
@@ -491,7 +523,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             version: Arc::clone(&spoke.version),
             newest_version: Arc::clone(&spoke.version),
             preflight: spoke.preflight.clone(),
-            has_stale_image: false,
+            has_stale_image: spoke.stale_image,
             worker_pools: spoke.worker_pools.clone(),
         })
         .collect();

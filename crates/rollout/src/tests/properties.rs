@@ -1,17 +1,21 @@
 //! Random scenarios and random events: what must hold at every step, and that every upgrade ends.
 
-use std::sync::Arc;
+mod events;
+mod facts;
 
 use chrono::TimeDelta;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::abort::left_out;
-use super::{approvals, planned, record_of, windows};
-use crate::model::{Eligibility, Hold, Limit, Phase, Preflight, Reason, Stage, Step, WorkerPools};
+use self::events::{Behaviour, Event, NAMES, apply_event, event, name_revision, script, step};
+use self::facts::{change, fact};
+use super::{planned, record_of, windows};
+use crate::check::check;
+use crate::model::{Eligibility, KnownApprovals, Limit, Phase, Preflight, Stage, Step, WorkerPools};
+use crate::planner::plan;
 use crate::testing::{
-    FleetBuilder, Latency, PolicyBuilder, RecordBuilder, Scenario, Script, fleet, policy, record, work,
+    FleetBuilder, Latency, PolicyBuilder, RecordBuilder, Scenario, at, fleet, policy, record, work,
 };
 
 /// Runs a property `cases` times by default, or `PROPTEST_CASES` times where that is set.
@@ -29,129 +33,6 @@ fn holds<S: Strategy>(cases: u32, strategy: S, property: impl Fn(S::Value) -> Re
     if let Err(error) = runner.run(&strategy, property) {
         panic!("{error}");
     }
-}
-
-const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-
-#[derive(Clone, Debug)]
-enum Event {
-    Script(usize, Step, Behaviour),
-    Offline(usize, bool),
-    DeleteWork(usize, Step),
-    AddForeign(usize, Step),
-    RemoveForeign(usize, Step),
-    Refuse(usize, Step, bool),
-    Select(usize),
-    Deselect(usize),
-    Lose(usize),
-    Block(usize),
-    Unblock(usize),
-    Runs(usize, bool),
-    AllowDowngrade(bool),
-    RequirePreflight(bool),
-    Preflight(usize, u8),
-    WaitForPools(Option<i64>),
-    Pools(usize, bool),
-    Window(usize, Option<u8>),
-    LeaveOut(usize, Option<bool>),
-    Checkpoint(Option<u32>),
-    Approve(Option<i64>),
-    Restored(bool),
-    Edit(u8, Vec<Step>),
-    Pause(bool),
-    Slots(u32),
-    MaxFailures(Option<u32>),
-    Soak(Option<i64>),
-    Timeout(i64),
-    Retry(u8),
-    Crash,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Behaviour {
-    Good,
-    Slow,
-    Silent,
-    Stuck,
-    Fails,
-    MaybeFailed,
-    FailsThenRecovers,
-    Regresses,
-}
-
-fn script(step: Step, behaviour: Behaviour) -> Script {
-    match behaviour {
-        Behaviour::Good => Script::succeeds(3, 9),
-        Behaviour::Slow => Script::succeeds(20, 70),
-        Behaviour::Silent => Script::silent(),
-        Behaviour::Stuck => Script::silent().running(4),
-        Behaviour::Fails if step == Step::Platform => Script::silent().other_version(2),
-        Behaviour::Fails => Script::silent().failed(6),
-        Behaviour::MaybeFailed if step == Step::Operators => Script::silent().maybe_failed(4),
-        Behaviour::FailsThenRecovers if step != Step::Platform => {
-            Script::silent().failed(6).running(10).succeeded(13)
-        }
-        Behaviour::Regresses if step == Step::Platform => {
-            Script::succeeds(2, 6).unhealthy(15).other_version(25)
-        }
-        Behaviour::MaybeFailed | Behaviour::FailsThenRecovers | Behaviour::Regresses => {
-            Script::succeeds(1, 2)
-        }
-    }
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop::sample::select(Step::ALL.to_vec())
-}
-
-fn behaviour() -> impl Strategy<Value = Behaviour> {
-    use Behaviour::{Fails, FailsThenRecovers, Good, MaybeFailed, Regresses, Silent, Slow, Stuck};
-    prop::sample::select(vec![
-        Good,
-        Slow,
-        Silent,
-        Stuck,
-        Fails,
-        MaybeFailed,
-        FailsThenRecovers,
-        Regresses,
-    ])
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    let cluster = 0..NAMES.len();
-    prop_oneof![
-        4 => (cluster.clone(), step(), behaviour()).prop_map(|(c, s, b)| Event::Script(c, s, b)),
-        2 => (cluster.clone(), any::<bool>()).prop_map(|(c, b)| Event::Offline(c, b)),
-        2 => (cluster.clone(), step()).prop_map(|(c, s)| Event::DeleteWork(c, s)),
-        1 => (cluster.clone(), step()).prop_map(|(c, s)| Event::AddForeign(c, s)),
-        1 => (cluster.clone(), step()).prop_map(|(c, s)| Event::RemoveForeign(c, s)),
-        1 => (cluster.clone(), step(), any::<bool>()).prop_map(|(c, s, b)| Event::Refuse(c, s, b)),
-        2 => cluster.clone().prop_map(Event::Select),
-        2 => cluster.clone().prop_map(Event::Deselect),
-        1 => cluster.clone().prop_map(Event::Lose),
-        1 => cluster.clone().prop_map(Event::Block),
-        1 => cluster.clone().prop_map(Event::Unblock),
-        2 => (cluster.clone(), any::<bool>()).prop_map(|(c, newer)| Event::Runs(c, newer)),
-        1 => any::<bool>().prop_map(Event::AllowDowngrade),
-        1 => any::<bool>().prop_map(Event::RequirePreflight),
-        2 => (cluster.clone(), 0..5_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
-        1 => prop::option::of(5..100_i64).prop_map(Event::WaitForPools),
-        2 => (cluster.clone(), any::<bool>()).prop_map(|(c, updated)| Event::Pools(c, updated)),
-        2 => (cluster.clone(), prop::option::of(0..4_u8)).prop_map(|(c, window)| Event::Window(c, window)),
-        3 => (cluster, prop::option::of(any::<bool>())).prop_map(|(c, how)| Event::LeaveOut(c, how)),
-        1 => any::<bool>().prop_map(Event::Restored),
-        1 => prop::option::of(0..6_u32).prop_map(Event::Checkpoint),
-        2 => prop::option::of(1..60_i64).prop_map(Event::Approve),
-        3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
-        1 => any::<bool>().prop_map(Event::Pause),
-        1 => (1..5_u32).prop_map(Event::Slots),
-        1 => prop::option::of(0..3_u32).prop_map(Event::MaxFailures),
-        1 => prop::option::of(1..40_i64).prop_map(Event::Soak),
-        1 => (10..200_i64).prop_map(Event::Timeout),
-        2 => (0..3_u8).prop_map(Event::Retry),
-        3 => Just(Event::Crash),
-    ]
 }
 
 fn asked() -> impl Strategy<Value = PolicyBuilder> {
@@ -183,95 +64,6 @@ fn asked() -> impl Strategy<Value = PolicyBuilder> {
         })
 }
 
-fn revise(world: &mut Scenario, revision: u8, steps: &[Step]) {
-    let revision = format!("r{revision}");
-    world.edit(0, |policy| {
-        policy.revision = Arc::from(revision.as_str());
-        for step in Step::ALL {
-            if steps.contains(&step) && policy.wants(step) {
-                policy.steps[step.index()] = Some(Arc::from(format!("{step:?}@{revision}")));
-            }
-        }
-    });
-}
-
-fn pools(updated: bool) -> WorkerPools {
-    if updated {
-        return WorkerPools::Updated;
-    }
-    WorkerPools::Behind {
-        reason: Reason::PoolPaused,
-        message: "MachineConfigPool is paused: worker".into(),
-    }
-}
-
-fn preflight(answer: u8) -> Preflight {
-    let (reason, message) = (Reason::NotOffered, Arc::from("4.12.0 is not offered"));
-    match answer {
-        0 => Preflight::NotAsked,
-        1 => Preflight::Unknown {
-            reason: Reason::PreflightPending,
-            message,
-        },
-        2 => Preflight::Blocked { reason, message },
-        3 => Preflight::Stale,
-        _ => Preflight::Ready,
-    }
-}
-
-fn apply_event(world: &mut Scenario, event: &Event) {
-    world.note(&format!("{event:?}"));
-    match event {
-        Event::Script(c, s, b) => world.script(NAMES[*c], *s, script(*s, *b)),
-        Event::Offline(c, offline) => world.offline(NAMES[*c], *offline),
-        Event::DeleteWork(c, s) => world.delete_work(NAMES[*c], *s),
-        Event::AddForeign(c, s) => world.add_foreign(NAMES[*c], *s),
-        Event::RemoveForeign(c, s) => world.remove_foreign(NAMES[*c], *s),
-        Event::Refuse(c, s, refuses) => world.refuse(NAMES[*c], *s, *refuses),
-        Event::Select(c) => world.select(0, NAMES[*c]),
-        Event::Deselect(c) => world.deselect(0, NAMES[*c]),
-        Event::Lose(c) => world.lose(NAMES[*c]),
-        Event::Block(c) => world.eligibility(
-            NAMES[*c],
-            Eligibility::Blocked {
-                reason: Reason::InvalidClusterID,
-                message: Arc::from("Fix the label"),
-            },
-        ),
-        Event::Unblock(c) => world.eligibility(NAMES[*c], Eligibility::Eligible),
-        Event::Runs(c, newer) => world.runs(NAMES[*c], if *newer { "4.12.1" } else { "4.12.0-rc.1" }),
-        Event::AllowDowngrade(allowed) => world.edit(0, |policy| policy.allow_downgrade = *allowed),
-        Event::RequirePreflight(required) => {
-            world.edit(0, |policy| policy.requires_preflight = *required);
-        }
-        Event::Preflight(c, answer) => world.preflight(NAMES[*c], preflight(*answer)),
-        Event::WaitForPools(seconds) => world.edit(0, |policy| {
-            policy.worker_pools_timeout = seconds.map(TimeDelta::seconds);
-        }),
-        Event::Pools(c, updated) => world.worker_pools(NAMES[*c], pools(*updated)),
-        Event::Window(c, window) => world.calendar(NAMES[*c], window.map(windows::of_minutes)),
-        Event::LeaveOut(c, how) => world.leave_out(0, NAMES[*c], how.map(left_out)),
-        Event::Checkpoint(at) => world.edit(0, |policy| policy.checkpoints = approvals::checkpoints(*at)),
-        Event::Approve(seconds) => world.approve(0, *seconds),
-        Event::Restored(held) => world.edit(0, |policy| policy.hold = held.then_some(Hold::Restored)),
-        Event::Edit(revision, steps) => revise(world, *revision, steps),
-        Event::Pause(paused) => world.edit(0, |policy| policy.hold = paused.then_some(Hold::Paused)),
-        Event::Slots(count) => world.edit(0, |policy| policy.max_concurrency = Limit::Count(*count)),
-        Event::MaxFailures(limit) => {
-            world.edit(0, |policy| policy.max_failures = limit.map(Limit::Count));
-        }
-        Event::Soak(length) => world.edit(0, |policy| {
-            policy.min_success_time = length.map(TimeDelta::seconds);
-        }),
-        Event::Timeout(seconds) => world.edit(0, |policy| {
-            policy.cluster_timeout = TimeDelta::seconds(*seconds);
-            policy.operators_timeout = TimeDelta::seconds(seconds / 2 + 5);
-        }),
-        Event::Retry(token) => world.retry(0, &format!("retry-{token}")),
-        Event::Crash => world.crash(0),
-    }
-}
-
 #[derive(Clone, Debug)]
 struct EventSequence {
     asked: PolicyBuilder,
@@ -299,7 +91,9 @@ fn event_sequence(events: usize) -> impl Strategy<Value = EventSequence> {
 }
 
 fn begin(sequence: &EventSequence, latency: Latency) -> Scenario {
-    let mut world = Scenario::new(sequence.asked.clone().build(), sequence.seed);
+    let mut policy = sequence.asked.clone().build();
+    name_revision(&mut policy, 1);
+    let mut world = Scenario::new(policy, sequence.seed);
     world.set_latency(latency);
     for name in &NAMES[..sequence.clusters] {
         world.add_cluster(name);
@@ -315,7 +109,7 @@ fn replay(sequence: &EventSequence, latency: Latency) -> Scenario {
     for (after, event) in &sequence.events {
         let until = world.seconds() + after;
         world.run_until(until);
-        apply_event(&mut world, event);
+        apply_event(&mut world, 0, event);
     }
     world
 }
@@ -340,45 +134,62 @@ fn rules_hold_in_every_reachable_state() {
     });
 }
 
+/// Somebody looks at the upgrade every now and then, and approves what it waits for.
+fn approve_for(world: &mut Scenario, seconds: i64) {
+    let end = world.seconds() + seconds;
+    while world.seconds() < end {
+        world.approve(0, None);
+        let until = world.seconds() + 100;
+        world.run_until(until);
+    }
+}
+
 #[test]
 fn everything_ends_when_faults_end() {
     holds(120, event_sequence(10), |sequence| {
         let mut world = replay(&sequence, Latency::Faulty);
         world.set_latency(Latency::Random);
+        let names = NAMES.into_iter().take(sequence.clusters);
+        let canaries: Vec<&str> = names.filter(|name| world.is_canary(0, name)).collect();
         for name in &NAMES[..sequence.clusters] {
             world.offline(name, false);
             world.eligibility(name, Eligibility::Eligible);
             world.runs(name, "4.11.0");
             world.preflight(name, Preflight::Ready);
+            // It must be asked again before it starts.
+            world.stale_image(name);
             world.worker_pools(name, WorkerPools::Updated);
+            world.forbid(name, &[]);
             for step in Step::ALL {
                 world.remove_foreign(name, step);
                 world.refuse(name, step, false);
+                world.delete_spoiled(name, step);
                 world.script(name, step, script(step, Behaviour::Good));
             }
         }
         world.edit(0, |policy| {
             policy.hold = None;
+            policy.clock_trusted = true;
             policy.max_failures = None;
-            policy.checkpoints.clear();
-            policy.canaries &= sequence.canary.is_some_and(|canary| canary < sequence.clusters);
+            policy.approvals = KnownApprovals::Current;
+            policy.canaries &= !canaries.is_empty();
+            policy.action_timeout = None;
             policy.cluster_timeout = TimeDelta::seconds(300);
             policy.operators_timeout = TimeDelta::seconds(300);
         });
         world.note("faults end");
-        let until = world.seconds() + 1000;
-        world.run_until(until);
+        approve_for(&mut world, 1000);
         world.retry(0, "at last");
-        let until = world.seconds() + 3000;
+        approve_for(&mut world, 3000);
+        let until = world.seconds();
         let quiet = world.settle(until);
         no_fault(&world)?;
         let ended = world
             .phases(0)
             .iter()
             .all(|phase| phase.is_done() || *phase == Phase::Failed);
-        let canary_left = sequence.canary.is_some_and(|canary| {
-            let name = NAMES[canary];
-            !world.selected(0).iter().any(|selected| **selected == *name) || world.phase(0, name).is_none()
+        let canary_left = canaries.iter().any(|name| {
+            !world.selected(0).iter().any(|selected| **selected == **name) || world.phase(0, name).is_none()
         });
         let gated = canary_left && sequence.asked.clone().build().canaries;
         // At a gate, a plan still wakes when windows change.
@@ -390,6 +201,32 @@ fn everything_ends_when_faults_end() {
         world.run_until(until + 100_000);
         prop_assert_eq!(count, world.operations());
         no_fault(&world)
+    });
+}
+
+#[test]
+fn a_deleted_upgrade_leaves_no_work_behind() {
+    holds(100, event_sequence(10), |sequence| {
+        let mut world = replay(&sequence, Latency::Faulty);
+        let names = NAMES.into_iter().take(sequence.clusters);
+        let known: Vec<&str> = names.filter(|name| world.phase(0, name).is_some()).collect();
+        for name in &known {
+            world.offline(name, false);
+            world.forbid(name, &[]);
+            for step in Step::ALL {
+                world.remove_foreign(name, step);
+            }
+        }
+        world.edit(0, |policy| policy.deleting = true);
+        world.note("the upgrade is deleted");
+        let until = world.seconds() + 600;
+        let quiet = world.settle(until);
+        no_fault(&world)?;
+        prop_assert!(quiet, "still moving\n{}", world.log());
+        let mut works = known.iter().flat_map(|name| Step::ALL.map(|step| (*name, step)));
+        let left = works.find(|(name, step)| world.has_work(name, *step));
+        prop_assert!(left.is_none(), "{left:?}\n{}", world.log());
+        Ok(())
     });
 }
 
@@ -418,11 +255,7 @@ fn rules_hold_where_two_upgrades_meet() {
         for ((after, event), newer) in sequence.events.iter().zip(turns) {
             let until = world.seconds() + after;
             world.run_until(until);
-            match event {
-                Event::Crash if newer => world.crash(index),
-                Event::Retry(token) if newer => world.retry(index, &format!("retry-{token}")),
-                event => apply_event(&mut world, event),
-            }
+            apply_event(&mut world, if newer { index } else { 0 }, event);
         }
         let until = world.seconds() + 400;
         world.run_until(until);
@@ -432,14 +265,30 @@ fn rules_hold_where_two_upgrades_meet() {
 
 #[test]
 fn a_crash_at_any_second_loses_and_repeats_nothing() {
-    let cases = (asked(), 1..=NAMES.len(), any::<u64>(), vec(0..120_i64, 1..4));
-    holds(150, cases, |(asked, clusters, seed, mut crashes)| {
+    let gates = (any::<[bool; 3]>(), prop::option::of(0..4_u8));
+    let cases = (
+        asked(),
+        1..=NAMES.len(),
+        any::<u64>(),
+        vec(0..120_i64, 1..4),
+        gates,
+    );
+    holds(150, cases, |(asked, clusters, seed, mut crashes, gates)| {
+        let ([requires, awaits, pools], window) = gates;
         let asked = asked.timeouts(300, 300);
         let canaries = asked.clone().build().canaries;
         let mut world = Scenario::new(asked.build(), seed);
+        world.edit(0, |policy| {
+            (policy.requires_preflight, policy.awaits_answers) = (requires, awaits);
+            policy.worker_pools_timeout = pools.then_some(TimeDelta::seconds(300));
+        });
         world.set_latency(Latency::Random);
         for name in &NAMES[..clusters] {
             world.add_cluster(name);
+            world.calendar(name, window.map(windows::of_minutes));
+            if requires || awaits {
+                world.stale_image(name);
+            }
         }
         if canaries {
             world.canary(0, NAMES[0]);
@@ -470,6 +319,24 @@ fn late_commits_stay_within_max_concurrency() {
         let until = world.seconds() + 400;
         world.run_until(until);
         no_fault(&world)
+    });
+}
+
+#[test]
+fn whatever_is_suddenly_known_no_plan_breaks_a_rule() {
+    let facts = vec((0..NAMES.len(), fact()), 1..4);
+    holds(300, (event_sequence(8), facts), |(sequence, facts)| {
+        let world = replay(&sequence, Latency::Faulty);
+        let now = at(world.seconds());
+        let (mut policy, mut fleet) = world.observed(0);
+        for (cluster, fact) in &facts {
+            change(now, &mut policy, &mut fleet, *cluster, fact);
+        }
+        let plan = plan(now, &policy, &fleet);
+        let violations = check(now, &policy, &fleet, &plan);
+        let told = || format!("{facts:#?}\n{policy:#?}\n{fleet:#?}\n{plan:#?}\n{}", world.log());
+        prop_assert!(violations.is_empty(), "{violations:#?}\n{}", told());
+        Ok(())
     });
 }
 

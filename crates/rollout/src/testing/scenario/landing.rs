@@ -2,12 +2,20 @@
 
 use std::sync::Arc;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{BLOCKER_BACKOFF, Latency, Scenario, WRITE_BACKOFF};
-use crate::model::{Operation, Step, StepStatus, StepWork};
+use crate::model::{Operation, Record, Step, StepStatus, StepWork};
 use crate::testing::hub::{HubWork, Owner};
 use crate::testing::upgrade::{Landing, Write};
+
+/// True when a row tells that a step has ended since its cluster was registered.
+fn tells_end_since(row: &Record, step: Step, registered: DateTime<Utc>) -> bool {
+    let stage = row.stage(step.into());
+    stage
+        .and_then(|stage| stage.finished)
+        .is_some_and(|finished| finished >= registered)
+}
 
 impl Scenario {
     /// Updates what the controller knows about a work from a response.
@@ -89,6 +97,10 @@ impl Scenario {
         if reads && write.landing == Landing::Done {
             upgrade.read.insert(Arc::clone(cluster), (step, write.issued));
         }
+        let deletes = matches!(write.operation, Operation::Delete { .. });
+        if (reads || deletes) && write.landing == Landing::Done {
+            upgrade.unconfirmed.remove(&(Arc::clone(cluster), step));
+        }
         let (unsettled, _) = upgrade.doubts(index, &self.hub, cluster);
         if write.landing == Landing::Done && unsettled.is_none() {
             upgrade.backoff.remove(cluster);
@@ -120,6 +132,8 @@ impl Scenario {
             (Operation::Create { attempt, started, .. }, slot @ None) => {
                 *slot = Some(HubWork {
                     owner: Owner::Upgrade(index),
+                    created: now,
+                    sent: write.issued,
                     attempt: attempt.clone(),
                     hash: Arc::clone(&write.hash),
                     started: *started,
@@ -127,6 +141,7 @@ impl Scenario {
                     withdrawn: None,
                     unasked: false,
                     deleted: None,
+                    spoiled: None,
                     epoch: now,
                     status: StepStatus::NotYet,
                     unhealthy: None,
@@ -134,7 +149,9 @@ impl Scenario {
                     applied: false,
                 });
                 let key = (index, Arc::clone(&write.cluster), step, attempt.clone());
-                let row = self.upgrades[index].rows.get(&write.cluster).cloned();
+                let registered = spoke.registered;
+                let row = self.upgrades[index].rows.get(&write.cluster);
+                let row = row.filter(|row| tells_end_since(row, step, registered)).cloned();
                 self.watch
                     .on_create(now, key, *started, write.starts, row.as_deref(), write.late);
                 self.upgrades[index].blockers.remove(&blocker);
