@@ -1,7 +1,7 @@
 //! What a broken controller would do, played at its wire: each mutation must be found by a rule
 //! (`crates/simulation/tests/mutations.rs`).
 
-use api::names::{ANNOTATION_ATTEMPT, LABEL_MCU_UID, PROBE, Step};
+use api::names::{ANNOTATION_ATTEMPT, ANNOTATION_OWNER, LABEL_MCU_UID, PROBE, Step};
 use serde_json::{Value, json};
 
 use crate::admin::{reports_of, upgrades_of, works_of};
@@ -108,8 +108,6 @@ pub enum Mutation {
     ListAgain,
     /// It reads its upgrade whenever it renews the Lease.
     ReadAgain,
-    /// Its counts do not add up.
-    WrongSums,
     /// Its transition times never move.
     FrozenTimes,
     /// Its checker refuses a plan, and no Event says so.
@@ -134,10 +132,14 @@ pub enum Mutation {
     ChangeMore,
     /// Its updates acknowledge another gate than the spec.
     AcknowledgeOther,
-    /// Its statuses say too much about a cluster.
-    LongMessages,
-    /// Its statuses count more clusters under way than there are.
-    WrongFlights,
+    /// It does not see that an update has ended.
+    BlindToEnd,
+    /// It takes the request of an update back when it changes a work.
+    Withdraw,
+    /// It creates a work of its upgrade with each of its own, and takes that for somebody else's.
+    Disown,
+    /// Where it writes these places of an object, it writes these values, as JSON. These have tests of their own.
+    Misstates(&'static [(&'static str, &'static str)]),
     /// It lacks a protection from faults. These have tests of their own.
     Lacks(Protection),
 }
@@ -210,6 +212,13 @@ fn for_outsider(seen: Seen<'_>) -> Extra {
     ("POST", works_of(OUTSIDER), JSON, work)
 }
 
+/// The same, but with another owner.
+fn left_behind(seen: Seen<'_>, notes: &str, name: &str, owner: &str) -> Extra {
+    let mut extra = for_outsider(seen);
+    extra.3["metadata"][notes][name] = owner.into();
+    extra
+}
+
 /// The first cluster that is in its soak by a report.
 fn in_soak(report: &Value) -> Option<String> {
     let mut rows = report.get("rows")?.as_array()?.iter();
@@ -248,6 +257,16 @@ fn acknowledging(mut probe: Value) -> Option<String> {
     Some(probe.to_string())
 }
 
+/// The same object with these values in these places, if it has the objects that they are in.
+fn misstated(mut object: Value, places: &[(&str, &str)]) -> Option<String> {
+    for (place, value) in places {
+        let (parent, field) = place.rsplit_once('/')?;
+        let parent = object.pointer_mut(parent)?.as_object_mut()?;
+        parent.insert(field.replace("~1", "/"), serde_json::from_str(value).ok()?);
+    }
+    Some(object.to_string())
+}
+
 /// Two changes of a work that does not exist for each of twelve clusters.
 fn loop_over_fleet() -> Vec<Extra> {
     let paths = (0..24).map(|number| format!("{}/nothing", works_of(&cluster(number % 12))));
@@ -255,7 +274,7 @@ fn loop_over_fleet() -> Vec<Extra> {
 }
 
 impl Mutation {
-    /// All of them, but those of protections.
+    /// All of them, but those that have tests of their own.
     pub const ALL: [Self; 63] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
@@ -305,7 +324,6 @@ impl Mutation {
         Self::NeverSatisfied,
         Self::ListAgain,
         Self::ReadAgain,
-        Self::WrongSums,
         Self::FrozenTimes,
         Self::RefusedInSilence,
         Self::TakesForNewer,
@@ -318,8 +336,9 @@ impl Mutation {
         Self::AcknowledgeMore,
         Self::ChangeMore,
         Self::AcknowledgeOther,
-        Self::LongMessages,
-        Self::WrongFlights,
+        Self::BlindToEnd,
+        Self::Withdraw,
+        Self::Disown,
     ];
 
     /// What the controller reads instead of something else.
@@ -357,6 +376,7 @@ impl Mutation {
             Self::BlindToOtherTimes => Some(("Timeout\":\"241s\"", "Timeout\":\"10s\"")),
             Self::BlindToOtherTimeouts => Some(("Timeout\":\"241s\"", "Timeout\":\"2400s\"")),
             Self::BlindToProgress => Some(("\"string\":\"Partial\"", "\"string\":\"Completed\"")),
+            Self::BlindToEnd => Some(("\"string\":\"Completed\"", "\"string\":\"Partial\"")),
             Self::BlindToSoak => Some(("\"minSuccessTime\":\"60s\"", "\"minSuccessTime\":\"1s\"")),
             Self::BlindToPostAction => Some(("\"postUpgradeAction\"", "\"strangeUpgradeAction\"")),
             Self::BlindToVersion => Some(("\"value\":\"4.14.12\"", "\"value\":\"4.14.1\"")),
@@ -403,21 +423,11 @@ impl Mutation {
                 seen.body
                     .replace("\"reason\":\"Started\"", "\"reason\":\"PlanRefused\""),
             ),
-            Self::WrongSums if seen.path.ends_with("/status") => {
-                Some(seen.body.replace("\"pending\":", "\"pending\":1"))
-            }
-            Self::WrongFlights if seen.path.ends_with("/status") => {
-                Some(seen.body.replace("\"inFlight\":", "\"inFlight\":1"))
-            }
-            Self::LongMessages if seen.path.ends_with("/status") => {
-                let mut status = seen.value();
-                let waiting = status
-                    .pointer_mut("/status/waitingClusters")
-                    .and_then(Value::as_array_mut);
-                for cluster in waiting.into_iter().flatten() {
-                    cluster["message"] = "x".repeat(257).into();
-                }
-                Some(status.to_string())
+            Self::Misstates(places) => misstated(seen.value(), places),
+            Self::Withdraw if seen.is("PATCH", "/manifestworks/") => {
+                let mut work = seen.value();
+                work["spec"] = json!({"workload": {"manifests": []}});
+                Some(work.to_string())
             }
             Self::FrozenTimes if seen.path.ends_with("/status") => {
                 let mut status = seen.value();
@@ -481,12 +491,14 @@ impl Mutation {
                 vec![("DELETE", format!("{}/{name}", works_of(cluster)), JSON, json!({}))]
             }
             Self::StartOutsider if is_start => vec![for_outsider(seen)],
-            Self::LeaveBehind if is_start => {
-                let mut extra = for_outsider(seen);
-                if let Some(labels) = extra.3.pointer_mut("/metadata/labels") {
-                    labels[LABEL_MCU_UID] = "nobody".into();
-                }
-                vec![extra]
+            Self::LeaveBehind if is_start => vec![left_behind(seen, "labels", LABEL_MCU_UID, "nobody")],
+            Self::Disown if is_start => {
+                vec![left_behind(
+                    seen,
+                    "annotations",
+                    ANNOTATION_OWNER,
+                    "strangers/other",
+                )]
             }
             Self::TakeOver if is_start && seen.body.contains(UPGRADE) => {
                 vec![take_over(seen.path.split('/').nth(5).unwrap_or_default())]

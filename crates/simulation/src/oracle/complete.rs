@@ -497,10 +497,7 @@ impl Facts {
             cluster.done.contains_key(&row.to) || claims.any(|(_, claim)| Some(*claim) >= target)
         });
         self.check(Rule::Complete, ran, || {
-            format!(
-                "{name} is complete, and has never reported the end of its update to {}",
-                row.to
-            )
+            format!("{name} is complete, and has never run {}", row.to)
         });
     }
 

@@ -132,6 +132,8 @@ pub(super) struct Upgrade {
     /// When the hub removed it.
     pub ended: Option<Duration>,
     pub generations: Vec<Generation>,
+    /// Specs that were in force when the storage of the hub lost them, and when that was.
+    pub lost_specs: Vec<(Duration, Generation)>,
     /// The plans that its statuses have told, and the generation of which each was.
     pub plans: BTreeSet<(i64, String)>,
     /// The checkpoints that wait by the last status, and the plan that each is to be approved for.
@@ -212,18 +214,6 @@ impl Upgrade {
         self.flights.keys().chain(self.suspended.keys()).collect()
     }
 
-    /// The storage of the hub goes back. If that takes an edit of what is asked for back, whoever has not heard of that may still
-    /// write one row of each cluster for that edit.
-    fn note_undone(&mut self, known: &Upgrade, now: Duration) {
-        let asks = self.generations.last().map(|spec| &spec.asks);
-        let edit = known.generations.last().map(|spec| &spec.asks);
-        if edit.is_some() && edit != asks {
-            for record in self.records.values_mut() {
-                record.undone = Some(now);
-            }
-        }
-    }
-
     /// Whether somebody else deleted a work of this attempt of a cluster before its row told where it was.
     pub fn is_doubtful(&self, cluster: &str, revision: &str, retry: &str) -> bool {
         let attempt = self.doubtful.get(cluster);
@@ -253,24 +243,6 @@ impl Upgrade {
         if since.is_some_and(|since| *since < sent) {
             self.release(cluster);
         }
-    }
-
-    /// The specs that may be in force at a time: the one that the status tells, and those that came since. What came long ago is
-    /// in force even if no status tells so.
-    pub fn in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
-        let told = self.acknowledged.iter().filter(|(since, _)| *since <= at);
-        let heard = self.generations.iter().filter(|one| one.since + UNHEARD <= at);
-        let told = told.map(|(_, number)| *number).chain(heard.map(|one| one.number));
-        let told = told.max().unwrap_or_default();
-        let least = self
-            .generations
-            .iter()
-            .map(|one| one.number)
-            .filter(|number| *number <= told)
-            .max();
-        self.generations
-            .iter()
-            .filter(move |one| one.number >= least.unwrap_or_default())
     }
 }
 
@@ -514,6 +486,7 @@ impl Facts {
         for (uid, upgrade) in &mut self.upgrades {
             let known = later.upgrades.remove(uid).unwrap_or_default();
             upgrade.note_undone(&known, self.now);
+            upgrade.note_lost_specs(&known, self.now);
             for (step, end) in known.ends {
                 upgrade.ends.entry(step).or_insert(end);
             }

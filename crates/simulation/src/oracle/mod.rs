@@ -12,6 +12,7 @@ mod facts;
 mod fields;
 mod former;
 mod generation;
+mod in_force;
 mod limits;
 mod memory;
 mod objects;

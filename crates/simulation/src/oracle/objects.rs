@@ -82,6 +82,9 @@ impl Facts {
             .at("/status/observedGeneration")
             .and_then(Value::as_i64)
             .unwrap_or_default();
+        // After the storage of the hub went back, a status may tell a number that the hub will give to another spec.
+        let newest = upgrade.generations.last().map_or(0, |spec| spec.number);
+        let told = told.min(newest);
         if upgrade
             .acknowledged
             .last()

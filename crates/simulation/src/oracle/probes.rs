@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::names::{ANNOTATION_TARGET_IMAGE, Step};
+use api::names::{ANNOTATION_RELEASE_IMAGE, Step};
 use hub_sim::{At as _, Change, ChangeKind};
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ use super::row::Row;
 use super::rule::Rule;
 use super::said::Said;
 use super::works::Work;
+use crate::names::HUB;
 
 /// A request by image follows from answers to a question that is not older than this, and may have to wait for its turn.
 const FRESH: Duration = Duration::from_mins(6);
@@ -132,27 +133,45 @@ impl Facts {
         self.probes.asked_for = known.map(|one| one.target.clone());
     }
 
+    /// Whether whoever sent something may not have heard yet that a cluster is called otherwise or is gone, which its upgrade would
+    /// select but for that. The upgrade may be younger than those news.
+    fn may_seem_selected(&self, upgrade: &Upgrade, name: &str, sent: Duration) -> bool {
+        let Some(cluster) = self.clusters.get(name).filter(|_| name != HUB) else {
+            return false;
+        };
+        let is_named = |called: &str| upgrade.selectors.iter().any(|names| names.contains(called));
+        let is_unheard = |at: Option<Duration>| at.is_some_and(|at| sent < at + DEAF);
+        let was_called = is_named(name) && is_unheard(cluster.left);
+        let was_there = is_named(cluster.called(name)) && is_unheard(cluster.deleted);
+        was_called || was_there
+    }
+
     /// The controller asks a cluster.
     fn judge_probe(&mut self, work: &Work) {
         let sent = self.sent();
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
-        let specs: Vec<Asked> = upgrade.in_force(sent).map(|spec| spec.asked.clone()).collect();
+        let specs: Vec<Asked> = upgrade.goes_on_by(sent).map(|spec| spec.asked.clone()).collect();
         let excess = excess(&work.value, &specs);
-        let is_selected = upgrade.selected.contains(&work.cluster);
-        self.check(Rule::Probes, excess.is_none() && is_selected, || {
+        let name = &work.cluster;
+        let is_selected = upgrade.selected.contains(name) || self.may_seem_selected(upgrade, name, sent);
+        // Nobody starts beside an invalid spec, so only clusters that are under way are asked.
+        let is_valid = upgrade.in_force(sent).any(|spec| !spec.is_invalid);
+        let may_go_on = upgrade.has_under_way(name) || self.went_back_before(sent, UNHEARD);
+        let is_due = is_selected && (is_valid || may_go_on);
+        self.check(Rule::Probes, excess.is_none() && is_due, || {
             let excess = excess.unwrap_or_default();
             format!(
-                "{} was created (selected: {is_selected}) and changes {excess}",
+                "{} was created (selected: {is_selected}, valid spec: {is_valid}) and changes {excess}",
                 work.name
             )
         });
         self.judge_acks(work);
     }
 
-    /// A work acknowledges what the spec says. A probe that does not look at acknowledgments has no manifest for them. The update of
-    /// a cluster in flight goes by the last valid spec, while nobody is asked by one that is not in force any more.
+    /// A work acknowledges what a valid spec says. A probe that does not look at acknowledgments has no manifest for them. Beside an
+    /// invalid spec, clusters in flight are asked and updated by the last valid one.
     pub(super) fn judge_acks(&mut self, work: &Work) {
         let sent = self.sent();
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
@@ -163,11 +182,7 @@ impl Facts {
         let Some(keys) = known.or_else(|| is_platform.then(BTreeSet::new)) else {
             return;
         };
-        let is_meant = if is_platform {
-            upgrade.goes_on_by(sent).any(|spec| spec.asked.acks == keys)
-        } else {
-            upgrade.in_force(sent).any(|spec| spec.asked.acks == keys)
-        };
+        let is_meant = upgrade.goes_on_by(sent).any(|spec| spec.asked.acks == keys);
         let went_back = self.went_back_before(sent, UNHEARD);
         self.check(Rule::Acks, is_meant || went_back, || {
             format!("{} acknowledges {keys:?}, and no spec says so", work.name)
@@ -219,7 +234,7 @@ impl Facts {
     /// An update is requested by an image: the cluster has told that one, and not long ago.
     pub(super) fn judge_image(&mut self, work: &Work) {
         let notes = work.value.at("/metadata/annotations");
-        let image = notes.and_then(|notes| notes.get(ANNOTATION_TARGET_IMAGE)?.as_str());
+        let image = notes.and_then(|notes| notes.get(ANNOTATION_RELEASE_IMAGE)?.as_str());
         let Some(image) = image.filter(|_| work.is_of(Step::Platform)) else {
             return;
         };

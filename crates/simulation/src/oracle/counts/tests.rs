@@ -65,11 +65,6 @@ fn bounds_reasons_and_generations_of_a_status_are_checked() {
     for (pointer, value, expected) in [
         ("/conditions/0/message", long(16_384), "a status of 16 KiB"),
         (
-            "/waitingClusters",
-            vec![one.clone(); 11].into(),
-            "more listed clusters than a status may have",
-        ),
-        (
             "/failedClusters/0/message",
             long(257),
             "a message about a cluster that is too long",

@@ -24,12 +24,77 @@ fn misspelled() -> Facts {
     facts
 }
 
+/// A work that acknowledges a key: of a step, or a probe.
+fn acknowledging(key: &str, step: Option<Step>) -> Work {
+    let manifest = json!({"kind": "ConfigMap", "metadata": {"name": "admin-acks"}, "data": {key: "true"}});
+    let config = json!({
+        "resourceIdentifier": {"resource": "configmaps", "name": "admin-acks"},
+        "updateStrategy": {"type": "ServerSideApply"},
+    });
+    let value = json!({"spec": {"workload": {"manifests": [manifest]}, "manifestConfigs": [config]}});
+    Work {
+        uid: "u".to_owned(),
+        cluster: "c1".to_owned(),
+        step,
+        value: Arc::new(value),
+        ..Work::default()
+    }
+}
+
+fn rules(facts: &Facts) -> Vec<Rule> {
+    facts.violations.iter().map(|violation| violation.rule).collect()
+}
+
 /// Which rules a platform work violates that acknowledges a key.
 fn violated(key: &str) -> Vec<Rule> {
     let mut facts = misspelled();
-    let manifest = json!({"kind": "ConfigMap", "metadata": {"name": "admin-acks"}, "data": {key: "true"}});
-    let value = json!({"spec": {"workload": {"manifests": [manifest]}}});
-    facts.judge_acks(&Work {
+    facts.judge_acks(&acknowledging(key, Some(Step::Platform)));
+    rules(&facts)
+}
+
+/// Which rules a probe violates that acknowledges a key.
+fn violated_by_probe(key: &str, is_under_way: bool) -> Vec<Rule> {
+    let mut facts = misspelled();
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.selected.insert("c1".to_owned());
+    if is_under_way {
+        upgrade.flights.insert("c1".to_owned(), Duration::ZERO);
+    }
+    facts.judge_probe(&acknowledging(key, None));
+    rules(&facts)
+}
+
+#[test]
+fn beside_an_invalid_spec_an_update_acknowledges_what_the_last_valid_one_does() {
+    assert!(violated("first").is_empty());
+    assert_eq!(violated("second"), [Rule::Acks]);
+    assert_eq!(violated("third"), [Rule::Acks], "it is invalid");
+}
+
+#[test]
+fn beside_an_invalid_spec_only_clusters_under_way_are_asked_and_by_the_last_valid_one() {
+    assert!(violated_by_probe("first", true).is_empty());
+    assert_eq!(violated_by_probe("third", true), [Rule::Acks], "it is invalid");
+    assert_eq!(violated_by_probe("first", false), [Rule::Probes]);
+}
+
+/// Which rules a platform work violates that asks for an image, after its cluster has told this of the update.
+fn violated_by_image(told: &str) -> Vec<Rule> {
+    let mut facts = misspelled();
+    let answer = json!({"status": {"resourceStatus": {"manifests": [{"conditions": [
+        {"type": "Available", "status": "True"},
+        {"type": "UpgradeOffer", "status": "True", "message": format!("offer/1\nupdate True {told}")},
+    ]}]}}});
+    let answer = Answer {
+        upgrade: "u".to_owned(),
+        created: Duration::ZERO,
+        since: Duration::ZERO,
+        until: None,
+        said: Said::of(&answer),
+    };
+    facts.probes.answers.insert("c1".to_owned(), vec![answer]);
+    let value = json!({"metadata": {"annotations": {ANNOTATION_RELEASE_IMAGE: "registry/release@sha256:1"}}});
+    facts.judge_image(&Work {
         uid: "u".to_owned(),
         cluster: "c1".to_owned(),
         step: Some(Step::Platform),
@@ -40,8 +105,47 @@ fn violated(key: &str) -> Vec<Rule> {
 }
 
 #[test]
-fn beside_an_invalid_spec_an_update_acknowledges_what_the_last_valid_one_does() {
-    assert!(violated("first").is_empty());
-    assert_eq!(violated("second"), [Rule::Acks]);
-    assert_eq!(violated("third"), [Rule::Acks], "it is invalid");
+fn an_update_asks_for_an_image_that_its_cluster_has_told() {
+    assert!(violated_by_image("registry/release@sha256:1").is_empty());
+    assert_eq!(violated_by_image("registry/release@sha256:2"), [Rule::Preflight]);
+}
+
+#[test]
+fn a_cluster_that_an_upgrade_never_selected_is_asked_only_until_its_other_name_or_its_end_is_heard_of() {
+    let sent = Duration::from_mins(5);
+    let seems_selected = |name: &str, label: &str, left: Option<u64>, deleted: Option<u64>| {
+        let mut facts = Facts::default();
+        let cluster = facts.cluster(name);
+        label.clone_into(&mut cluster.name_label);
+        cluster.left = left.map(Duration::from_secs);
+        cluster.deleted = deleted.map(Duration::from_secs);
+        let upgrade = Upgrade {
+            selectors: vec![BTreeSet::from(["c1".to_owned(), HUB.to_owned()])],
+            ..Upgrade::default()
+        };
+        facts.may_seem_selected(&upgrade, name, sent)
+    };
+    assert!(seems_selected("c1", "elsewhere", Some(226), None));
+    assert!(
+        !seems_selected("c1", "elsewhere", Some(225), None),
+        "everybody has heard of it"
+    );
+    assert!(
+        !seems_selected("c1", "elsewhere", None, None),
+        "it was not called so before"
+    );
+    assert!(
+        !seems_selected("c2", "elsewhere", Some(226), None),
+        "its name is not asked for"
+    );
+    assert!(seems_selected("c1", "c1", None, Some(226)));
+    assert!(
+        !seems_selected("c1", "c1", None, Some(225)),
+        "everybody has heard of it"
+    );
+    assert!(
+        !seems_selected("c1", "elsewhere", None, Some(226)),
+        "it was called otherwise before"
+    );
+    assert!(!seems_selected(HUB, HUB, Some(226), Some(226)), "it is the hub");
 }

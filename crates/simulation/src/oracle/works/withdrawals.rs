@@ -1,15 +1,12 @@
 //! What is withdrawn from clusters that are aborted: no update that a cluster has accepted.
 
-use std::time::Duration;
-
 use api::names::Step;
 use hub_sim::{At as _, Change};
 use serde_json::Value;
 
 use super::Work;
-use crate::oracle::facts::{DEAF, Facts, Record, Upgrade};
+use crate::oracle::facts::{DEAF, Facts, Record};
 use crate::oracle::fields::text;
-use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
 use crate::oracle::rule::Rule;
 
@@ -56,15 +53,6 @@ impl Work {
     }
 }
 
-impl Upgrade {
-    /// The specs that may be in force at a time. While the last one is invalid, an earlier one still is.
-    fn valid_in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
-        let is_invalid = self.in_force(at).any(|spec| spec.is_invalid);
-        let earlier = self.generations.iter().filter(move |_| is_invalid);
-        self.in_force(at).chain(earlier)
-    }
-}
-
 impl Facts {
     /// A request is withdrawn only from a cluster that is aborted, or that is skipped and has failed, and not when its agents had reported
     /// long before that the update had begun.
@@ -101,7 +89,8 @@ impl Facts {
         });
     }
 
-    /// A row says that a cluster is left out only when a spec in force names it so, unless a rejected report keeps that row.
+    /// A row says that a cluster is left out only when a spec in force names it so, or one that the storage has just lost, unless a
+    /// rejected report keeps that row.
     pub(in crate::oracle) fn judge_left_out_row(&mut self, owner: &str, name: &str, row: &Row) {
         let sent = self.sent();
         let upgrade = self.upgrades.get(owner);
@@ -134,3 +123,6 @@ impl Facts {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

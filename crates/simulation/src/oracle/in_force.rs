@@ -1,0 +1,62 @@
+//! Which specs of an upgrade may be in force.
+
+use std::time::Duration;
+
+use super::facts::{DEAF, UNHEARD, Upgrade};
+use super::generation::Generation;
+
+impl Upgrade {
+    /// The specs that may be in force at a time: the one that the status tells, and those that came since. What came long ago is
+    /// in force even if no status tells so. Those that the storage of the hub has lost are, as long as a replica may not have heard
+    /// of that.
+    pub fn in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
+        let lost = self.lost_specs.iter();
+        let unheard = lost.filter(move |(since, _)| at < *since + DEAF);
+        self.stored_in_force(at).chain(unheard.map(|(_, spec)| spec))
+    }
+
+    fn stored_in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
+        let told = self.acknowledged.iter().filter(|(since, _)| *since <= at);
+        let heard = self.generations.iter().filter(|one| one.since + UNHEARD <= at);
+        let told = told.map(|(_, number)| *number).chain(heard.map(|one| one.number));
+        let told = told.max().unwrap_or_default();
+        let least = self
+            .generations
+            .iter()
+            .map(|one| one.number)
+            .filter(|number| *number <= told)
+            .max();
+        self.generations
+            .iter()
+            .filter(move |one| one.number >= least.unwrap_or_default())
+    }
+
+    /// The same. While the last one is invalid, an earlier one still is in force for clusters that have started.
+    pub(super) fn valid_in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
+        let is_invalid = self.in_force(at).any(|spec| spec.is_invalid);
+        let earlier = self.generations.iter().filter(move |_| is_invalid);
+        self.in_force(at).chain(earlier)
+    }
+
+    /// The storage of the hub goes back, and loses specs that were in force.
+    pub(super) fn note_lost_specs(&mut self, known: &Self, now: Duration) {
+        let newest = self.generations.iter().map(|spec| spec.number).max();
+        let is_invalid = known.stored_in_force(now).any(|spec| spec.is_invalid);
+        let earlier = known.generations.iter().filter(|_| is_invalid);
+        let lost = known.stored_in_force(now).chain(earlier);
+        let lost = lost.filter(|spec| Some(spec.number) > newest);
+        self.lost_specs.extend(lost.map(|spec| (now, spec.clone())));
+    }
+
+    /// The storage of the hub goes back. If that takes an edit of what is asked for back, whoever has not heard of that may still
+    /// write one row of each cluster for that edit.
+    pub(super) fn note_undone(&mut self, known: &Upgrade, now: Duration) {
+        let asks = self.generations.last().map(|spec| &spec.asks);
+        let edit = known.generations.last().map(|spec| &spec.asks);
+        if edit.is_some() && edit != asks {
+            for record in self.records.values_mut() {
+                record.undone = Some(now);
+            }
+        }
+    }
+}
