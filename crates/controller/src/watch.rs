@@ -283,10 +283,12 @@ impl Watched for Report {
 
     fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
         context.count_unreadable(Self::error(&change));
-        let (leads, now) = (context.owns_records(), context.now());
+        let leads = context.owns_records();
+        // The earlier of the two times has certainly been reached: no row is too old by a clock that is ahead.
+        let certain = context.now() - context.skew().unwrap_or_default().abs();
         match change {
-            Change::Applied(report) => state.observe_report(&report, false, leads, now),
-            Change::Deleted(report) => state.observe_report(&report, true, leads, now),
+            Change::Applied(report) => state.observe_report(&report, false, leads, certain),
+            Change::Deleted(report) => state.observe_report(&report, true, leads, certain),
         }
     }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{
-    Attempt, Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, Stage, StepWork, Work,
-    is_newer, is_version,
+    Attempt, Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, Stage, StepWork,
+    TOLERATED_LEAD, Work, is_newer, is_version,
 };
 
 use crate::eligibility::eligibility;
@@ -210,6 +210,16 @@ impl<R: ClusterRow> KnownCluster<'_, R> {
             .is_some_and(|cluster| view.is_of_another(&cluster.uid))
     }
 
+    /// True when a work had begun before its cluster came into the phase that the row tells, and the row does not tell of its step.
+    /// Whoever has written that row knew of the work, so the cluster has begun anew since, perhaps in an attempt of the same name.
+    fn is_before_row(&self, view: &WorkView) -> bool {
+        let record = self.row.map(ClusterRow::record);
+        record.is_some_and(|record| {
+            let is_told = record.stage(view.step.into()).is_some();
+            !record.unreadable && !is_told && view.work.started + TOLERATED_LEAD < record.since
+        })
+    }
+
     /// The work, if it was sent for an earlier registration and its step is not the one that the row tells of: of no attempt, because it
     /// proves nothing of this one.
     fn leftover(&self, view: &WorkView) -> Option<Arc<Work>> {
@@ -271,7 +281,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
         let doubts = Doubts::new(unsettled, name, entry.uid, self.index);
         let running = entry.running.get(name);
         let starting = running.and_then(|writes| writes.starting.as_ref());
-        let installed = self.index.installed(name, self.now);
+        let installed = self.index.installed(name, entry.preflights.certain(self.now));
         let claimed = managed.map(|cluster| &cluster.last_version);
         let version = version(works, managed, installed.or(claimed));
         let told = entry.preflights.newer_version(name);
@@ -404,8 +414,9 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
         if view.owner != *self.entry.key {
             return self.blocker(name, step);
         }
-        // The end of a work of an earlier life proves nothing of this one, which may have got the same attempt since.
-        if view.work.vanished && known.is_from_before(view) {
+        // The end of a work of an earlier life proves nothing of this one, which may have got the same attempt since. Nor does one from
+        // before the row: a replica that did not lead does not know that the leader wanted the work deleted.
+        if view.work.vanished && (known.is_from_before(view) || known.is_before_row(view)) {
             return StepWork::Absent;
         }
         if known.is_former(view) {

@@ -23,7 +23,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{PreflightReason, Verdict};
 use rollout::{Cluster, Eligibility, Fleet, Plan, Policy, Preflight, Reason};
 
-use self::asked::{is_barred, is_kept, is_to_be_asked, waits};
+use self::asked::{is_barred, is_in_pre_action, is_kept, is_to_be_asked, waits};
 use self::judged::{Judged, known, unknown};
 use self::names::KnownNames;
 use self::newer::Newer;
@@ -68,6 +68,10 @@ pub struct Preflights {
     key: Arc<str>,
     agents_can_read: bool,
     clock_distrusted: bool,
+    /// When the clock was trusted last.
+    trusted_at: DateTime<Utc>,
+    /// When the clock was not trusted last.
+    distrusted_at: DateTime<Utc>,
     verdicts: AHashMap<Arc<str>, Judged>,
     names: KnownNames,
     /// Clusters that have told a newer version than the target, where the probe sets the channel.
@@ -105,7 +109,7 @@ pub struct Asker<'a> {
     pub key: &'a str,
     /// Whether all work agents are known to read objects without writing them.
     pub agents_can_read: bool,
-    /// Whether the clock is trusted. By another one nobody knows how old an answer is.
+    /// Whether the clock is trusted. By another one nobody knows how old an answer is, or for how long there was none.
     pub clock_trusted: bool,
     /// Largest number of probes that are created in a second.
     pub rate: u32,
@@ -133,6 +137,11 @@ impl Preflights {
         }
         self.agents_can_read = asker.agents_can_read;
         self.clock_distrusted = !asker.clock_trusted;
+        if asker.clock_trusted {
+            self.trusted_at = now;
+        } else {
+            self.distrusted_at = now;
+        }
         let Some(question) = &self.questions.preflight else {
             return;
         };
@@ -149,8 +158,11 @@ impl Preflights {
             {
                 continue;
             }
-            let heard = probe.created.filter(|_| self.at_a_glance).unwrap_or(now).min(now);
-            let mut judged = Judged::new(probe, question, before.as_deref(), (now, heard));
+            let created = probe.created.unwrap_or(now).min(now);
+            let heard = if self.at_a_glance { created } else { now };
+            // Where the clocks differ nobody knows how long ago that was.
+            let began = if self.clock_distrusted { now } else { created };
+            let mut judged = Judged::new(probe, question, before.as_deref(), (now, began, heard));
             // A question that is asked anew gives no more time.
             if !matches!(judged.verdict, Verdict::Unknown(_)) {
                 self.unknown_before.remove(cluster);
@@ -198,7 +210,7 @@ impl Preflights {
             return waiting;
         }
         if let Some(judged) = judged {
-            let says = self.by_clock(judged, judged.preflight(question, now));
+            let says = self.by_clock(judged, judged.preflight(question, (now, self.certain(now))));
             return match self.cannot_be_asked_again(cluster, now) {
                 Some(refused) if says == Preflight::Stale => refused,
                 _ => says,
@@ -224,7 +236,9 @@ impl Preflights {
         };
         let message = Arc::from(visible(&text));
         let since = self.barred.get(cluster).copied().unwrap_or(now);
-        unknown(Reason::PreflightPending, message, since, question.timeout, now)
+        let certain = self.certain(now);
+        let reason = Reason::PreflightPending;
+        unknown(reason, message, since, question.timeout, certain)
     }
 
     /// True when a cluster evaluates another channel than the planned one, and no update graph has told what is served there, whatever else
@@ -291,9 +305,9 @@ impl Preflights {
         if !has_names || !fleet.clusters.iter().all(waits) {
             return Vec::new();
         }
-        let verdicts = &self.verdicts;
+        let (verdicts, certain) = (&self.verdicts, self.certain(now));
         let has_answered = |cluster: &Cluster| match verdicts.get(&cluster.name) {
-            Some(judged) => judged.has_told_names(question, now),
+            Some(judged) => judged.has_told_names(question, certain),
             // It is not asked, or it cannot be.
             None => is_barred(cluster) || matches!(cluster.preflight, Preflight::Blocked { .. }),
         };

@@ -108,3 +108,32 @@ reasons! {
     /// This upgrade cannot upgrade the cluster.
     ClusterBlocked, Cluster, Warning, "Select";
 }
+
+impl EventReason {
+    /// True for what clusters bring about by their ends, so it is told after them.
+    #[must_use]
+    pub const fn follows_clusters(self) -> bool {
+        match self {
+            EventReason::CanariesComplete
+            | EventReason::Completed
+            | EventReason::CanaryFailed
+            | EventReason::MaxFailuresExceeded
+            | EventReason::Stalled => true,
+            EventReason::Selected
+            | EventReason::Started
+            | EventReason::Paused
+            | EventReason::Resumed
+            | EventReason::ApprovalRequested
+            | EventReason::Approved
+            | EventReason::Retrying
+            | EventReason::InvalidSpec
+            | EventReason::RecordRefused
+            | EventReason::PlanRefused
+            | EventReason::ClusterStarted
+            | EventReason::ClusterCompleted
+            | EventReason::ClusterFailed
+            | EventReason::PreActionDegraded
+            | EventReason::ClusterBlocked => false,
+        }
+    }
+}

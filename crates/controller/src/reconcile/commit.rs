@@ -88,7 +88,7 @@ pub(super) fn commit(
             jobs: vec![finalizer::write(entry)],
             ..CommitResult::default()
         },
-        Task::ShowViolations => show_violations(entry, index, now),
+        Task::ShowViolations => show_violations(entry, (index, settings), now),
         Task::ShowCompleted(completed) => show_completed(entry, &completed, now),
         Task::Plan(Checked {
             observed,
@@ -200,7 +200,11 @@ fn refuse(entry: &mut UpgradeEntry, violations: &[Violation], now: DateTime<Utc>
     }
 }
 
-fn show_violations(entry: &mut UpgradeEntry, index: &Index, now: DateTime<Utc>) -> CommitResult {
+fn show_violations(
+    entry: &mut UpgradeEntry,
+    (index, settings): (&mut Index, &Settings),
+    now: DateTime<Utc>,
+) -> CommitResult {
     // The spec may have been fixed since the request was resolved. Then the entry is dirty already.
     let Err(violations) = entry.spec.clone() else {
         return CommitResult::default();
@@ -210,6 +214,7 @@ fn show_violations(entry: &mut UpgradeEntry, index: &Index, now: DateTime<Utc>) 
     let gone = entry.rows.drop_gone(is_gone, clock::now());
     let has_dropped = !gone.is_empty();
     entry.former.extend(gone);
+    let jobs = probes::give_names_up(entry, index, settings, now);
     let was_invalid = entry.status.is_invalid();
     let situation = Situation::InvalidSpec {
         violations: &violations,
@@ -217,6 +222,7 @@ fn show_violations(entry: &mut UpgradeEntry, index: &Index, now: DateTime<Utc>) 
     };
     let events = draft_status(entry, &situation, PlanNotes::default(), now);
     CommitResult {
+        jobs,
         regarding: Some(regarding(entry)),
         events,
         outcome: Some(ReconcileOutcome::Invalid),

@@ -33,7 +33,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Plan, Policy};
 
 use crate::clock;
-use crate::events::Publisher;
+use crate::events::{EventReason, Publisher};
 use crate::reconcile::commit::{CommitResult, commit};
 use crate::reconcile::jobs::{report_job, status_job};
 use crate::reconcile::request::{Checked, Observed, PlanRequest, Planned};
@@ -169,16 +169,27 @@ fn publish(context: &Context, events: &Publisher, result: CommitResult) {
         context.metrics.reconciled(outcome);
     }
     if let Some(regarding) = &result.regarding {
-        for (reason, note) in result.events {
-            events.upgrade(regarding, reason, note);
-        }
+        let mut of_clusters = Vec::new();
         for (change, resolves_itself) in &result.phase_changes {
             context
                 .metrics
                 .phase_changed(change.before.as_deref(), &change.record);
             context.phase_log.log(regarding, change, clock::now());
-            if let Some((reason, note)) = notable::of_change(change, *resolves_itself) {
-                events.cluster(regarding, &change.cluster, reason, note);
+            let told = notable::of_change(change, *resolves_itself);
+            of_clusters.extend(told.map(|(reason, note)| (&*change.cluster, reason, note)));
+        }
+        // What clusters bring about is told after them, and before those that start because of it.
+        let of_upgrade = result.events.into_iter();
+        let (after, before): (Vec<_>, Vec<_>) = of_upgrade.partition(|(reason, _)| reason.follows_clusters());
+        let (starts, ends): (Vec<_>, Vec<_>) = of_clusters
+            .into_iter()
+            .partition(|(_, reason, _)| *reason == EventReason::ClusterStarted);
+        for (told, clusters) in [(before, ends), (after, starts)] {
+            for (reason, note) in told {
+                events.upgrade(regarding, reason, note);
+            }
+            for (cluster, reason, note) in clusters {
+                events.cluster(regarding, cluster, reason, note);
             }
         }
     }

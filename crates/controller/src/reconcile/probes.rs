@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use ahash::AHashSet;
 use chrono::{DateTime, Utc};
 use observe::index::Index;
 use observe::preflight::{Asker, Preflights, ProbeResult, ProbeWrite};
+use resolve::spec::ResolvedSpec;
 use rollout::{Fleet, Plan};
 
 use crate::apply::{Write, WriteJob, WriteResult};
@@ -42,11 +44,42 @@ pub(super) fn due(
         preflights.due(fleet, (&wanted.policy, plan), asker, index, now)
     });
     entry.wake_at = entry.wake_at.into_iter().chain(wake).min();
+    jobs(entry, index, writes, wanted.spec.as_ref())
+}
+
+/// The deletions of the probes of an upgrade of which no valid spec is known. Nothing is planned for it, and another upgrade may need the
+/// names.
+pub(super) fn give_names_up(
+    entry: &mut UpgradeEntry,
+    index: &mut Index,
+    settings: &Settings,
+    now: DateTime<Utc>,
+) -> Vec<WriteJob> {
+    let rows = entry.rows.all();
+    let at_work: AHashSet<Arc<str>> = rows
+        .iter()
+        .filter(|(_, row)| row.record.unreadable || row.record.phase.holds_slot())
+        .map(|(name, _)| Arc::clone(name))
+        .collect();
+    let (writes, wake) = of(entry, settings, |preflights, asker| {
+        preflights.give_names_up(|cluster| at_work.contains(cluster), asker, index, now)
+    });
+    entry.wake_at = entry.wake_at.into_iter().chain(wake).min();
+    jobs(entry, index, writes, None)
+}
+
+/// The jobs of these writes. Probes that are to be deleted count as being deleted from now on.
+fn jobs(
+    entry: &UpgradeEntry,
+    index: &mut Index,
+    writes: Vec<ProbeWrite>,
+    spec: Option<&Arc<ResolvedSpec>>,
+) -> Vec<WriteJob> {
     let writes = writes.into_iter().filter_map(|write| match write {
         ProbeWrite::Create(cluster, kind) => Some(Write::CreateProbe {
             cluster,
             kind,
-            spec: Arc::clone(wanted.spec.as_ref()?),
+            spec: Arc::clone(spec?),
             owner: Arc::clone(&entry.key),
         }),
         ProbeWrite::Delete(cluster, uid) => {

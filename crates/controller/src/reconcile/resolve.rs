@@ -44,6 +44,7 @@ fn begin_pass(context: &Context, entry: &mut UpgradeEntry, now: DateTime<Utc>) {
     entry.dirty = false;
     entry.skew = context.skew();
     entry.clamp_waits(now);
+    entry.follow_clock(now, clock::now());
     entry.last_reconcile = Some((clock::now(), Duration::ZERO));
     entry.wake_at = None;
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use observe::preflight::ProbeKind;
 use resolve::spec::ResolvedSpec;
 use rollout::LEAVE_DEBOUNCE;
 
@@ -26,7 +27,11 @@ impl State {
                 (&params.spec, params.violations.as_ref())
             }
             Write::Withdraw { spec, violations, .. } => (spec, violations.as_ref()),
-            Write::CreateProbe { spec, .. } => return self.is_probe_asked_for(&job.upgrade, spec),
+            Write::CreateProbe {
+                cluster, spec, kind, ..
+            } => {
+                return self.is_probe_asked_for(&job.upgrade, (cluster, *kind), spec);
+            }
             _ => return true,
         };
         let Some(entry) = self
@@ -62,10 +67,25 @@ impl State {
             .any(|approval| !present.contains(approval))
     }
 
-    /// A probe starts nothing, so any plan by the spec in force may ask for it.
-    fn is_probe_asked_for(&self, upgrade: &str, planned: &Arc<ResolvedSpec>) -> bool {
+    /// A probe starts nothing, so any plan by the spec in force may ask for it. Beside an invalid spec only clusters that are under way
+    /// are asked. One that has left the selection is asked only for its worker pools: any other probe may set its channel and acknowledge
+    /// updates.
+    fn is_probe_asked_for(
+        &self,
+        upgrade: &str,
+        (cluster, kind): (&str, ProbeKind),
+        planned: &Arc<ResolvedSpec>,
+    ) -> bool {
         let entry = self.upgrades.get(upgrade).filter(|entry| !entry.is_deleting());
-        entry.is_some_and(|entry| entry.is_in_force(planned))
+        entry.is_some_and(|entry| {
+            let row = entry.rows.get(cluster);
+            let is_under_way = row.is_some_and(|row| row.record.phase.holds_slot());
+            // Before the first pass of a term, or since an edit, it is not known what is selected.
+            let is_selected = entry.selected_at == 0 || entry.selected.clusters.contains_key(cluster);
+            entry.is_in_force(planned)
+                && (entry.spec.is_ok() || is_under_way)
+                && (is_selected || kind == ProbeKind::Workers)
+        })
     }
 }
 

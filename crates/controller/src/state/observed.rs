@@ -1,8 +1,9 @@
 //! What observation reads of an upgrade, and what it updates before: the selection.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet::{self, Observation};
 use observe::index::{Index, Uid};
 use observe::input::{ClusterRow, OtherUpgrades, Standing, UpgradeInput};
@@ -12,6 +13,9 @@ use rollout::{Fleet, Record};
 use crate::report::row::Row;
 use crate::report::rows::Rows;
 use crate::state::upgrade::{UpgradeEntry, Upgrades};
+
+/// By how much more than the monotonic clock the wall clock advances if it was set.
+const JUMP: TimeDelta = TimeDelta::seconds(1);
 
 impl ClusterRow for Row {
     fn record(&self) -> &Arc<Record> {
@@ -87,6 +91,22 @@ impl<'a> OtherUpgrades<'a, Row> for Others<'a> {
 }
 
 impl UpgradeEntry {
+    /// Moves the times at which clusters have left the selection if the wall clock was set since the last pass: they have not been
+    /// missing for longer because of that.
+    #[expect(clippy::iter_over_hash_type, reason = "each time is moved by itself")]
+    pub(crate) fn follow_clock(&mut self, now: DateTime<Utc>, at: Instant) {
+        let Some((before, began)) = self.began.replace((now, at)) else {
+            return;
+        };
+        let passed = TimeDelta::from_std(at.saturating_duration_since(began)).unwrap_or(TimeDelta::MAX);
+        let jump = (now - before).checked_sub(&passed).unwrap_or_default();
+        if jump.abs() >= JUMP {
+            for since in self.left.values_mut() {
+                *since += jump;
+            }
+        }
+    }
+
     /// Lends what observation reads.
     fn input(&self) -> UpgradeInput<'_, Row> {
         UpgradeInput {

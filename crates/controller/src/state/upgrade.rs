@@ -82,6 +82,8 @@ pub struct UpgradeEntry {
     pub selected_at: u64,
     /// Since when clusters of the fleet are no longer selected.
     pub left: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// When the last pass began, by the wall clock and by the monotonic one.
+    pub(super) began: Option<(DateTime<Utc>, Instant)>,
     /// Clusters that left the selection while this process ran, or may do so unseen. Late works there are deleted together
     /// with the upgrade.
     pub former: AHashSet<Arc<str>>,
@@ -167,6 +169,7 @@ impl UpgradeEntry {
             selected: Selected::default(),
             selected_at: 0,
             left: AHashMap::new(),
+            began: None,
             former: AHashSet::new(),
             notes: Vec::new(),
             running: AHashMap::new(),
@@ -252,6 +255,8 @@ impl UpgradeEntry {
             archive.begin_term();
         }
         self.left.clear();
+        // Another leader may have begun where there was no namespace then.
+        self.missing.clear();
         self.readings.clear();
         self.blockers.clear();
         self.preflights = Preflights::default();
@@ -260,6 +265,13 @@ impl UpgradeEntry {
         self.status.observe(self.object.status.good());
         self.asked = Asked::default();
         self.begin_estimate();
+        // Another leader may have been permitted since what the hub forbade. Without a creation in doubt, nothing waits for the error.
+        let unsettled = &self.unsettled;
+        self.backoff.retain(|cluster, backoff| {
+            backoff.start_forbidden = None;
+            backoff.deletion_forbidden = None;
+            unsettled.contains_key(cluster)
+        });
         self.finalizing = false;
         self.last_annotation = None;
         self.dirty = self.archive.is_none();
@@ -373,9 +385,6 @@ impl UpgradeEntry {
         }
         for blocker in self.blockers.values_mut() {
             blocker.retry_at = blocker.retry_at.min(now + BLOCKER_RETRY.1);
-        }
-        for since in self.left.values_mut() {
-            *since = (*since).min(now);
         }
         self.preflights.clamp_waits(now);
         // Nobody knows when these were read, and a deadline must not count by one from before it.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use api::names::Step;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -556,6 +556,39 @@ async fn versions_that_are_no_numbers_are_never_compared() {
     sleep(Duration::from_secs(5)).await;
     watcher.synced().await;
     assert_eq!(watcher.clusters(), ["c1"]);
+}
+
+/// A replica that has just been started reads the rows while its clock, or that of the hub, is two days ahead of the other.
+#[test]
+fn a_row_proves_its_version_while_one_of_the_clocks_is_ahead() {
+    let hours = TimeDelta::hours;
+    for (hub, row, is_proven) in [(-48, -49, true), (48, -1, true), (0, -49, false)] {
+        let context = fixture::context(&["c1"]);
+        let (now, took) = (Utc::now(), Duration::from_millis(20));
+        context
+            .clock
+            .answered(Instant::now(), now, took, now + hours(hub));
+        let succeeded = (now + hours(row)).to_rfc3339();
+        let report = json!({
+            "metadata": {"name": "u1-report-1", "namespace": "ns", "resourceVersion": "5", "ownerReferences": [{
+                "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+                "name": "u1", "uid": "u1", "controller": true, "blockOwnerDeletion": true,
+            }]},
+            "rows": [{
+                "cluster": "c1", "phase": "Complete", "since": succeeded, "revision": "r1", "fromVersion": "4.14.9",
+                "toVersion": "4.14.13", "steps": [{
+                    "name": "Platform", "startedAt": succeeded, "finishedAt": succeeded, "outcome": "Succeeded",
+                }],
+            }],
+        });
+        let report: Report = serde_json::from_value(report).unwrap();
+        context.with(|state| {
+            state.apply_upgrade(fixture::upgrade("u1", &["c1"]).view());
+            Report::change(state, &context, Change::Applied(report));
+            let known = state.index.installed("c1", now).map(|version| &**version);
+            assert_eq!(known, is_proven.then_some("4.14.13"), "{hub}");
+        });
+    }
 }
 
 mod approvals;

@@ -5,6 +5,7 @@ use rollout::{Attempt, Busy, Phase};
 use super::*;
 use crate::fixture::{TestUpgrade, upgrade};
 use crate::index::Change;
+use crate::preflight::{Asker, Questions};
 use crate::testing::{claimed, finished, index, reporting, work};
 use crate::writes::{BlockerKind, Forbidden, LastReading, RunningWrites, Unsettled};
 
@@ -122,6 +123,34 @@ fn the_version_is_what_the_platform_work_reports_else_what_one_reported_last_els
     assert_eq!(version(Some(Change::Applied(mine))), "4.14.13", "no feedback yet");
     let mine = reporting(work("a", Step::Platform, "mine", 8), "4.14.14");
     assert_eq!(version(Some(Change::Applied(mine))), "4.14.14");
+}
+
+#[test]
+fn what_a_work_reported_last_is_not_forgotten_by_a_clock_that_is_not_trusted() {
+    let mut index = index(&[]);
+    index.cluster(&Change::Applied(claimed("a", "4.14.9")));
+    let mut entry = upgrade("mine", &["a"], &index);
+    let seen = |version| reporting(work("a", Step::Platform, "older", version), "4.14.13");
+    index.work(&Change::Applied(seen(5)), at(0));
+    index.work(&Change::Deleted(seen(6)), at(0));
+    let mut version_in_two_days = |clock_trusted| {
+        for (time, clock_trusted) in [(at(60), true), (at(2 * 86_400), clock_trusted)] {
+            let asker = Asker {
+                uid: "mine",
+                key: "ns/mine",
+                agents_can_read: true,
+                clock_trusted,
+                rate: 0,
+            };
+            entry
+                .preflights
+                .refresh(&Questions::default(), asker, &index, time);
+        }
+        let fleet = entry.observe(&[], &mut index, at(2 * 86_400)).fleet;
+        one(&fleet, "a").version.to_string()
+    };
+    assert_eq!(version_in_two_days(false), "4.14.13");
+    assert_eq!(version_in_two_days(true), "4.14.9");
 }
 
 #[test]
@@ -383,6 +412,40 @@ fn what_is_left_of_a_vanished_work_counts_no_more_once_its_cluster_was_dropped()
         let found = one(&observed(&entry, &mut index), "a");
         assert_eq!(*found.step_work(Step::Operators) != StepWork::Absent, is_left);
     }
+}
+
+/// A replica that did not lead saw the work go. Since then the leader has begun the same attempt anew, because an edit was taken back.
+#[test]
+fn what_is_left_of_a_vanished_work_proves_nothing_to_a_row_that_is_later_and_does_not_tell_of_it() {
+    // The work names ten o'clock as its start.
+    let since = |time: &str, told: bool| {
+        let mut index = index(&["a"]);
+        let mut entry = upgrade("mine", &["a"], &index);
+        let done = finished("a", "mine", 5);
+        index.work(&Change::Applied(done.clone()), at(0));
+        index.work(&Change::Deleted(done), at(0));
+        let mut row = Record::from(record(Phase::Initialized));
+        row.since = time.parse().unwrap();
+        if told {
+            let started = "2026-05-28T10:00:00Z".parse::<DateTime<Utc>>().unwrap();
+            let stage = record(Phase::Operators).stage(Stage::Operators, (started - at(0)).num_seconds());
+            row.stages = Record::from(stage).stages;
+        }
+        entry.note("a", row);
+        let found = one(&observed(&entry, &mut index), "a");
+        found.step_work(Step::Operators).clone()
+    };
+    let is_left = |time: &str, told: bool| matches!(since(time, told), StepWork::Ours(_));
+    assert!(is_left("2026-05-28T09:50:00Z", false), "it began in this phase");
+    assert!(
+        is_left("2026-05-28T10:00:59Z", false),
+        "clocks of two leaders differ"
+    );
+    assert!(
+        is_left("2026-05-28T10:30:00Z", true),
+        "the row tells of its start"
+    );
+    assert_eq!(since("2026-05-28T10:30:00Z", false), StepWork::Absent);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rollout::is_newer;
 
 use super::cluster::{ClusterView, Clusters};
-use super::work::WorkView;
+use super::work::{MAX_CLOCK_DIFFERENCE, WorkView};
 use super::{ClusterWorks, Index};
 
 /// How old the success in a row may be, or feedback if there is a claim. A claim follows within minutes; if it still shows the old version after this
@@ -34,6 +34,8 @@ pub(super) struct InstalledVersion {
     claimed: Option<Arc<str>>,
     /// ID of the cluster at that time, if known.
     id: Option<Arc<str>>,
+    /// When the cluster was first known to run it: at a success, or at the beginning of reports.
+    since: DateTime<Utc>,
     /// When the cluster was last known to run it: at a success, or at the beginning or the end of reports.
     at: DateTime<Utc>,
     /// The claim shows it at present, or something newer.
@@ -50,6 +52,14 @@ impl InstalledVersion {
         let claimed = self.claimed.as_ref();
         let follows = claimed.is_none_or(|claimed| claimed == claim || is_newer(claim, claimed));
         claim.is_empty() || (follows && is_newer(&self.version, claim))
+    }
+
+    /// True when it is later than the success in a row, or when that row was read before and proves nothing any more. A work counts as
+    /// reporting until its end became known, which may be late. So if the row shows something newer, and is later than
+    /// the beginning of the reports, it may tell of an update that nobody saw here.
+    fn outweighs(&self, to_version: &str, succeeded: DateTime<Utc>) -> bool {
+        let may_be_earlier = self.since <= succeeded && is_newer(to_version, &self.version);
+        (self.at > succeeded && !may_be_earlier) || (self.over && self.at == succeeded)
     }
 
     /// True as long as the cluster's platform work is there and reports the version.
@@ -77,6 +87,10 @@ impl InstalledVersion {
             || cluster
                 .created
                 .is_some_and(|created| created > self.at + MAX_CLOCK_ERROR);
+        if another {
+            // Rows from before tell of another cluster, also those that are later than the beginning of the reports.
+            self.since = self.at;
+        }
         let is_past = self.shown || !self.outdates(&cluster.version);
         let is_former = work.is_some_and(|work| work.is_older_than(cluster.created));
         let may_be_late = heard.is_some_and(|heard| heard < self.at + MAX_NEWS_DELAY) && !is_former;
@@ -105,9 +119,10 @@ pub(super) fn note_end(
 }
 
 impl Index {
-    /// The version that a cluster was last known to run, while its claim does not show it yet.
+    /// The version that a cluster was last known to run, while its claim does not show it yet. `certain`: a time that has certainly been
+    /// reached.
     #[must_use]
-    pub fn installed(&self, cluster: &str, now: DateTime<Utc>) -> Option<&Arc<str>> {
+    pub fn installed(&self, cluster: &str, certain: DateTime<Utc>) -> Option<&Arc<str>> {
         // A cluster that comes back may be another one.
         if self.installed.is_empty() || self.deleted.contains(cluster) {
             return None;
@@ -117,23 +132,22 @@ impl Index {
             .get(cluster)
             .is_some_and(|view| !view.version.is_empty());
         let counts = |installed: &&InstalledVersion| {
-            !(installed.over || installed.shown || claims && installed.at + MAX_CLAIM_DELAY <= now)
+            !(installed.over || installed.shown || claims && installed.at + MAX_CLAIM_DELAY <= certain)
         };
         let known = self.installed.get(cluster).filter(counts);
         known.map(|installed| &installed.version)
     }
 
-    /// Remembers the versions that the rows of an upgrade's report prove: those of platform steps that succeeded.
-    pub fn note_rows(&mut self, report: &Report, now: DateTime<Utc>) {
+    /// Remembers the versions that the rows of an upgrade's report prove: those of platform steps that succeeded. `certain`: a time
+    /// that has certainly been reached.
+    pub fn note_rows(&mut self, report: &Report, certain: DateTime<Utc>) {
         let rows = report.rows.rows.iter();
         for row in rows.filter_map(|row| row.row.as_ref().ok()) {
-            let Some(at) = upgraded_at(row).filter(|at| *at + MAX_CLAIM_DELAY > now) else {
+            let Some(at) = upgraded_at(row).filter(|at| *at + MAX_CLAIM_DELAY > certain) else {
                 continue;
             };
             let known = self.installed.get(row.cluster.as_str());
-            if row.to_version.is_empty()
-                || known.is_some_and(|known| known.at > at || (known.over && known.at == at))
-            {
+            if row.to_version.is_empty() || known.is_some_and(|known| known.outweighs(&row.to_version, at)) {
                 continue;
             }
             let over = known.is_some_and(|known| known.over && *known.version == *row.to_version);
@@ -141,6 +155,7 @@ impl Index {
                 version: self.pool.share(&row.to_version),
                 claimed: Some(self.pool.share(&row.from_version)),
                 id: None,
+                since: at,
                 at,
                 shown: false,
                 over,
@@ -154,7 +169,7 @@ impl Index {
                 .installed
                 .get(&name)
                 .is_some_and(|known| !(known.over || known.shown));
-            let installed = self.compared(&name, installed, Some(now));
+            let installed = self.compared(&name, installed, Some(certain));
             // What proves nothing does not replace what does.
             if !(installed.over && known) {
                 self.installed.insert(name, installed);
@@ -169,6 +184,7 @@ impl Index {
             version: Arc::clone(version),
             claimed: known.map(|cluster| Arc::clone(&cluster.version)),
             id: None,
+            since: at,
             at,
             shown: false,
             over: false,
@@ -189,10 +205,13 @@ impl Index {
         installed
     }
 
-    /// Handles that a cluster is back that was deleted. What was known of it before it was registered anew is of its earlier life.
-    /// The watch of ManagedClusters may be behind, so something newer may be known already.
+    /// Handles that a cluster was deleted and registered anew. What was known of it before it was registered anew is of its earlier life.
+    /// The watch of ManagedClusters may be behind, so something newer may be known already, by a clock that may be behind the hub's.
+    /// What is kept from just before does no harm: no cluster is installed anew so fast.
     pub(super) fn forget_installed_before(&mut self, cluster: &str, registered: Option<DateTime<Utc>>) {
-        let is_earlier = |known: &InstalledVersion| registered.is_none_or(|registered| known.at < registered);
+        let is_earlier = |known: &InstalledVersion| {
+            registered.is_none_or(|registered| known.at + MAX_CLOCK_DIFFERENCE < registered)
+        };
         if self.installed.get(cluster).is_some_and(is_earlier) {
             self.installed.remove(cluster);
         }

@@ -112,13 +112,13 @@ impl Index {
                         Some(before) => before.created != view.created,
                         None => self.deleted.remove(&view.name),
                     };
-                    let is_back = before.is_none() && is_new;
                     let changed = before.is_none_or(|before| **before != view);
                     if changed {
                         let before = before.map(|before| &**before);
                         self.selection_changes.cluster(before, &view, &self.placements);
                         let name = Arc::clone(&view.name);
-                        if is_back {
+                        // Also if a list replaces the earlier one, and no event has told of its deletion.
+                        if is_new {
                             self.forget_installed_before(&name, view.created);
                         }
                         self.clusters.insert(Arc::clone(&name), Arc::new(view));

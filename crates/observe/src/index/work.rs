@@ -22,8 +22,8 @@ use super::request::WorkRequest;
 use crate::feedback;
 
 /// Largest difference between the hub's and a leader's clock at which the recorded start of a step is
-/// trusted.
-const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::minutes(1);
+/// trusted. The clock of a leader that is trusted differs by less.
+pub(super) const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::minutes(1);
 
 /// A ManifestWork reduced to the fields that planning uses.
 #[derive(Clone, Debug)]

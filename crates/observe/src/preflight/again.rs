@@ -76,7 +76,8 @@ impl Preflights {
         let text = format!("The cluster cannot be asked again, as its earlier ManifestWork stays: {error}");
         let message = Arc::from(visible(text.trim_end_matches(": ")));
         let reason = Reason::PreflightPending;
-        Some(unknown(reason, message, begun, question.timeout, now))
+        let certain = self.certain(now);
+        Some(unknown(reason, message, begun, question.timeout, certain))
     }
 
     /// When the image by which a cluster must be asked was told too long ago, if it must be asked by one.

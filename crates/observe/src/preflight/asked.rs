@@ -7,7 +7,7 @@ use api::report::Phase;
 use chrono::{DateTime, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Policy, Selection};
 
-use super::{Asker, Preflights, ProbeWrite};
+use super::{Asker, Preflights, ProbeWrite, earliest};
 use crate::index::Index;
 
 impl Preflights {
@@ -99,6 +99,31 @@ impl Preflights {
         writes
     }
 
+    /// Deletes the probes of an upgrade of which no valid spec is known, because another one may need their names, except those of clusters
+    /// that are under way. Tells when to look again if nothing happens before.
+    pub fn give_names_up(
+        &mut self,
+        is_under_way: impl Fn(&str) -> bool,
+        asker: Asker<'_>,
+        index: &Index,
+        now: DateTime<Utc>,
+    ) -> (Vec<ProbeWrite>, Option<DateTime<Utc>>) {
+        self.limit.forget(now);
+        self.failures
+            .retain(|name, failure| index.probe(name).is_some() || now < failure.until);
+        let mut writes = Vec::new();
+        for (name, probe) in index.probes_of(asker.uid) {
+            let is_ours = *probe.owner == *asker.key;
+            if is_ours && !probe.is_ending && !is_under_way(name) && self.may_write(name, now) {
+                self.begin(name, now);
+                writes.push(ProbeWrite::Delete(Arc::clone(name), Arc::clone(&probe.uid)));
+            }
+        }
+        let waits = self.failures.values().map(|failure| failure.until);
+        let wake = waits.filter(|until| *until > now).min();
+        (writes, earliest(wake, self.limit.next()))
+    }
+
     /// True when another upgrade asks a cluster that is to be asked. The name of the probe is taken until then.
     #[must_use]
     pub const fn waits_for_another(&self) -> bool {
@@ -111,6 +136,12 @@ pub(super) fn waits(cluster: &Cluster) -> bool {
     let phase = cluster.record.as_ref().map(|record| record.phase);
     let is_queued = phase.is_none_or(|phase| matches!(phase, Phase::Pending | Phase::Blocked));
     is_queued && cluster.selection == Selection::In && !cluster.gone
+}
+
+/// True when a cluster holds a slot, and its update was not requested yet.
+pub(super) fn is_in_pre_action(cluster: &Cluster) -> bool {
+    let record = cluster.record.as_ref();
+    record.is_some_and(|record| record.phase == Phase::PreAction)
 }
 
 /// True when a cluster must not start for another reason, so that it is not asked.

@@ -53,7 +53,7 @@ impl Judged {
         probe: &Arc<ProbeView>,
         question: &Question,
         before: Option<&Self>,
-        (now, heard): (DateTime<Utc>, DateTime<Utc>),
+        (now, began, heard): (DateTime<Utc>, DateTime<Utc>, DateTime<Utc>),
     ) -> Self {
         let verdict = judge(&probe.facts, &question.update);
         let before = before.filter(|before| before.probe.uid == probe.uid);
@@ -66,7 +66,7 @@ impl Judged {
         };
         let unknown_since = match before {
             // What was never known is unknown since the cluster was asked, whoever leads.
-            None => probe.created.unwrap_or(now).min(now),
+            None => began,
             // Whoever changes its answers all the time does not get more time by that.
             Some(before) if matches!(before.verdict, Verdict::Unknown(_)) || changed.1 > FREE_CHANGES => {
                 before.unknown_since
@@ -130,9 +130,9 @@ impl Judged {
     }
 
     /// True when it is known which risks and gates the cluster tells, or when it was waited for until the timeout.
-    pub(super) fn has_told_names(&self, question: &Question, now: DateTime<Utc>) -> bool {
+    pub(super) fn has_told_names(&self, question: &Question, certain: DateTime<Utc>) -> bool {
         let facts = &self.probe.facts;
-        let is_late = now >= self.unknown_since + question.timeout;
+        let is_late = certain >= self.unknown_since + question.timeout;
         is_late || (is_told(&facts.offer) && is_told(&facts.all_gates))
     }
 
@@ -150,7 +150,12 @@ impl Judged {
         self.lost.map(|lost| lost + SETTLES_AFTER)
     }
 
-    pub(super) fn preflight(&self, question: &Question, now: DateTime<Utc>) -> Preflight {
+    /// `certain`: the time by which the timeout ends.
+    pub(super) fn preflight(
+        &self,
+        question: &Question,
+        (now, certain): (DateTime<Utc>, DateTime<Utc>),
+    ) -> Preflight {
         let settles = self.settles();
         if self.counts_at(question, now).is_some() {
             return Preflight::Unknown {
@@ -176,7 +181,7 @@ impl Judged {
                 message_of(findings),
                 self.unknown_since,
                 question.timeout,
-                now,
+                certain,
             ),
         }
     }
@@ -189,9 +194,9 @@ pub(super) fn unknown(
     message: Arc<str>,
     since: DateTime<Utc>,
     timeout: TimeDelta,
-    now: DateTime<Utc>,
+    certain: DateTime<Utc>,
 ) -> Preflight {
-    if now < since + timeout {
+    if certain < since + timeout {
         return Preflight::Unknown { reason, message };
     }
     Preflight::Blocked {

@@ -71,6 +71,8 @@ impl Preflights {
     pub(super) fn forget_answers(&mut self, question: Option<&Question>, now: DateTime<Utc>) {
         let mut before = mem::take(&mut self.verdicts);
         self.unknown_before.clear();
+        // Nobody keeps a place for what was asked before.
+        self.asked_again.clear();
         let verdicts = &mut self.verdicts;
         self.newer.0.retain(|cluster, _| {
             let told = before.remove(cluster);
@@ -80,7 +82,7 @@ impl Preflights {
             let Some((told, question)) = spared else {
                 return false;
             };
-            let judged = Judged::new(&told.probe, question, None, (now, now));
+            let judged = Judged::new(&told.probe, question, None, (now, told.unknown_since, now));
             verdicts.insert(Arc::clone(cluster), judged);
             true
         });

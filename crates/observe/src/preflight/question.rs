@@ -7,7 +7,7 @@ use clusterversion::preflight::{PlannedUpdate, UpdatesTo};
 use rollout::{Cluster, Hold, Policy, is_newer};
 
 use super::workers::is_waited_for;
-use super::{is_kept, is_to_be_asked};
+use super::{is_in_pre_action, is_kept, is_to_be_asked, waits};
 
 /// What an upgrade asks its clusters, and how answers are judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,21 +69,28 @@ impl Questions {
         if self.workers.is_some() && is_waited_for(cluster, policy) {
             return Some(ProbeKind::Workers);
         }
-        // A probe writes acknowledgments and the channel. For an upgrade that was restored nothing is written before it is resumed.
-        let is_restored = policy.hold == Some(Hold::Restored);
-        let question = self.preflight.as_ref().filter(|_| !is_restored)?;
+        // A probe writes acknowledgments and the channel. For an upgrade that was restored nothing is written before it is resumed, and
+        // beside an invalid spec nothing for clusters that have not started.
+        let may_ask = match policy.hold {
+            Some(Hold::Restored) => false,
+            Some(Hold::InvalidSpec) => is_in_pre_action(cluster),
+            Some(Hold::Paused) | None => true,
+        };
+        let question = self.preflight.as_ref().filter(|_| may_ask)?;
         let may_be_asked =
-            is_to_be_asked(cluster, policy) && !question.would_move_back(cluster, policy, is_newer);
+            is_to_be_asked(cluster, policy) && !question.is_for_nothing(cluster, policy, is_newer);
         may_be_asked.then_some(ProbeKind::Preflight)
     }
 
-    /// Hash of the probe that a cluster may have now.
+    /// Hash of the probe that a cluster may have now. Beside an invalid spec a cluster that has not started has none: the upgrade does not hold
+    /// it then, and another one may need the name of the probe.
     pub(super) fn needed(&self, cluster: &Cluster, policy: &Policy, is_newer: bool) -> Option<&Arc<str>> {
         if is_waited_for(cluster, policy) {
             return self.workers.as_ref();
         }
-        let question = self.preflight.as_ref()?;
-        let is_kept = is_kept(cluster, policy) && !question.would_move_back(cluster, policy, is_newer);
+        let is_held_back = policy.hold == Some(Hold::InvalidSpec) && waits(cluster);
+        let question = self.preflight.as_ref().filter(|_| !is_held_back)?;
+        let is_kept = is_kept(cluster, policy) && !question.is_for_nothing(cluster, policy, is_newer);
         is_kept.then_some(&question.hash)
     }
 }
@@ -99,10 +106,15 @@ impl Question {
         is_same_update && is_same_channel && (own.with_pools || !others.with_pools)
     }
 
-    /// True when the probe would set the channel of a cluster that is known to run a newer version than the target, by the hub or because it
-    /// has told so, and is not started for that. Nobody would set the channel back.
-    fn would_move_back(&self, cluster: &Cluster, policy: &Policy, has_told: bool) -> bool {
-        let is_known = has_told || is_newer(&cluster.newest_version, &policy.target);
-        self.sets_channel() && !policy.allow_downgrade && is_known
+    /// True when a cluster is known to run a newer version than the target, and is not started for that. Nobody would set its channel back,
+    /// so what it has told counts then, too. Where the channel is not set, the hub must know the version: another upgrade that asks for a newer
+    /// one may start there, and needs the name of the probe.
+    fn is_for_nothing(&self, cluster: &Cluster, policy: &Policy, has_told: bool) -> bool {
+        let is_known = if self.sets_channel() {
+            has_told || is_newer(&cluster.newest_version, &policy.target)
+        } else {
+            is_newer(&cluster.version, &policy.target)
+        };
+        !policy.allow_downgrade && is_known
     }
 }

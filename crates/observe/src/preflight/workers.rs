@@ -47,11 +47,18 @@ impl Preflights {
             message: Arc::from(visible(text)),
         };
         let Some(probe) = ours else {
-            let other = probe.filter(|probe| *probe.upgrade != *upgrade);
+            let (own, other) = (
+                probe.filter(|probe| probe.is_of(upgrade, &self.key)),
+                probe.filter(|probe| !probe.is_of(upgrade, &self.key)),
+            );
             return match (other, self.failures.get(cluster)) {
                 _ if !self.can_be_asked(cluster, index) => {
                     behind(Reason::PreflightUnsupported, &unsupported())
                 }
+                (Some(other), _) if other.owner.is_empty() || *other.upgrade == *upgrade => behind(
+                    Reason::PreflightPending,
+                    "A ManifestWork that no upgrade manages has the name of the one that asks for the worker pools. Delete it.",
+                ),
                 (Some(other), _) => behind(
                     Reason::PreflightPending,
                     &format!("Upgrade {} asks the cluster at the moment", other.owner),
@@ -63,12 +70,16 @@ impl Preflights {
                         failure.text
                     ),
                 ),
+                (None, None) if own.is_some_and(|probe| probe.is_ending) => behind(
+                    Reason::PreflightPending,
+                    "The ManifestWork of an earlier preflight is being deleted, and the cluster's work agent has not let go of it yet",
+                ),
                 (None, None) => WorkerPools::NotAsked,
             };
         };
         match told(probe) {
             Err((reason, text)) => behind(reason, &text),
-            Ok(()) if counts_at(probe).is_some_and(|at| now >= at) => WorkerPools::Updated,
+            Ok(()) if self.pools_count_at(probe).is_some_and(|at| now >= at) => WorkerPools::Updated,
             Ok(()) => behind(
                 Reason::Running,
                 "The worker pools seem to be updated; it is looked at again within 2 minutes",
@@ -96,17 +107,22 @@ impl Preflights {
         now: DateTime<Utc>,
     ) -> Option<DateTime<Utc>> {
         let hash = self.questions.workers.as_ref()?;
+        // When the clock is trusted again, the upgrade is planned anyway.
+        if self.clock_distrusted {
+            return None;
+        }
         let probes = index.probes_of(upgrade).filter(|(_, probe)| probe.hash == *hash);
         probes
-            .filter_map(|(_, probe)| counts_at(probe))
+            .filter_map(|(_, probe)| self.pools_count_at(probe))
             .filter(|at| *at > now)
             .min()
     }
-}
 
-/// `None`: it is not known when the probe was created, so its answers never count.
-fn counts_at(probe: &ProbeView) -> Option<DateTime<Utc>> {
-    Some(probe.created? + SETTLES_AFTER)
+    /// `None`: it is not known when the probe was created, so its answers never count. What was created while the clocks differed may be
+    /// younger than it says.
+    fn pools_count_at(&self, probe: &ProbeView) -> Option<DateTime<Utc>> {
+        Some(probe.created?.max(self.distrusted_at) + SETTLES_AFTER)
+    }
 }
 
 /// Whether all worker pools are updated; otherwise why not.

@@ -19,6 +19,7 @@ fn a_retry_is_pending_until_its_value_is_observed() {
     assert_eq!(token("t1", None).as_deref(), Some("t1"));
     assert_eq!(token("t2", Some("t1")).as_deref(), Some("t2"));
     assert_eq!(token("t1", Some("t1")), None);
+    assert_eq!(token("t1", Some("t2")).as_deref(), Some("t1"), "set again");
     assert_eq!(token("", Some("t1")), None);
     assert_eq!(token("", None), None);
 }

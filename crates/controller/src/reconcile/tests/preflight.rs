@@ -321,3 +321,20 @@ async fn a_cluster_is_asked_when_the_probe_of_another_upgrade_is_gone() {
     hub.deliver(&Change::Deleted(former));
     assert_eq!(works(&hub.settle()), ["u1: create c1-probe"]);
 }
+
+/// Its replica has not seen the last valid spec, so nothing is planned for it.
+#[tokio::test]
+async fn an_upgrade_of_which_no_valid_spec_is_known_keeps_no_name_that_another_one_needs() {
+    let mut invalid = asking("Require");
+    invalid.spec["clusterVersion"]["version"] = json!("v4");
+    let mut hub = hub_of(&invalid);
+    for (cluster, version) in [("c1", 7), ("c2", 8)] {
+        let own = observe::testing::probe(cluster, ("u1", "ns/u1"), "0123456789abcdef", version);
+        hub.deliver(&Change::Applied(own));
+    }
+    hub.context.with(|state| {
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        crate::fixture::note(entry, "c2", rollout::testing::record(Phase::Workers));
+    });
+    assert_eq!(works(&hub.settle()), ["u1: delete c1-probe"]);
+}

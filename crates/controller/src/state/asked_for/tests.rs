@@ -5,13 +5,13 @@ use chrono::TimeDelta;
 use observe::index::WorkRequest;
 use resolve::spec::resolve_spec;
 use resolve::works::WorkFlags;
-use rollout::Attempt;
-use rollout::testing::at;
+use rollout::testing::{at, record};
+use rollout::{Attempt, Phase};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::apply::WorkParams;
-use crate::fixture::{context, upgrade};
+use crate::fixture::{context, note, upgrade};
 use crate::state::context::Context;
 
 const CLUSTER: &str = "c1";
@@ -162,29 +162,88 @@ fn a_queued_start_is_called_back_once_an_approval_is_deleted_that_there_was_when
     assert!(!is_asked_for(&context, &job));
 }
 
+/// Somebody edits the version to one that is invalid.
+fn misspell(context: &Context, version: &str) {
+    context.with(|state| {
+        let mut view = upgrade("u1", &[CLUSTER]);
+        view.spec["clusterVersion"]["version"] = version.into();
+        let invalid = resolve_spec(&view.view(), &WorkFlags::default(), TimeDelta::zero());
+        assert!(invalid.is_err());
+        state.upgrades.get_mut("u1").unwrap().set_spec(invalid, true);
+    });
+}
+
 #[test]
 fn after_an_invalid_edit_what_was_planned_before_is_called_back_and_what_is_planned_since_is_sent() {
     let context = known();
-    let edit = |version: &str| {
-        context.with(|state| {
-            let mut view = upgrade("u1", &[CLUSTER]);
-            view.spec["clusterVersion"]["version"] = version.into();
-            let invalid = resolve_spec(&view.view(), &WorkFlags::default(), TimeDelta::zero());
-            assert!(invalid.is_err());
-            state.upgrades.get_mut("u1").unwrap().set_spec(invalid, true);
-        });
-    };
     let before = queued(&context);
-    edit("v4");
+    misspell(&context, "v4");
     let since = queued(&context);
     assert!(!is_asked_for(&context, &before), "it may be a start");
     assert!(
         is_asked_for(&context, &since),
         "only clusters in flight are in such a plan"
     );
-    edit("v5");
+    misspell(&context, "v5");
     assert!(!is_asked_for(&context, &since));
     assert!(is_asked_for(&context, &queued(&context)));
+}
+
+#[test]
+fn a_queued_probe_is_called_back_by_an_invalid_edit_unless_its_cluster_is_under_way() {
+    let context = known();
+    let probe = context.with(|state| {
+        let entry = &state.upgrades["u1"];
+        WriteJob {
+            upgrade: Arc::clone(&entry.uid),
+            write: Write::CreateProbe {
+                cluster: Arc::from(CLUSTER),
+                kind: ProbeKind::Preflight,
+                spec: Arc::clone(entry.in_force().unwrap()),
+                owner: Arc::from("ns/u1"),
+            },
+        }
+    });
+    assert!(is_asked_for(&context, &probe));
+    misspell(&context, "v4");
+    assert!(!is_asked_for(&context, &probe));
+    context.with(|state| {
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        note(entry, CLUSTER, record(Phase::PreAction));
+    });
+    assert!(is_asked_for(&context, &probe));
+}
+
+/// An overloaded hub may make it wait for minutes.
+#[test]
+fn a_queued_probe_is_called_back_once_its_cluster_has_left_the_selection() {
+    let context = known();
+    let probe = |kind| {
+        context.with(|state| {
+            let entry = &state.upgrades["u1"];
+            WriteJob {
+                upgrade: Arc::clone(&entry.uid),
+                write: Write::CreateProbe {
+                    cluster: Arc::from(CLUSTER),
+                    kind,
+                    spec: Arc::clone(entry.in_force().unwrap()),
+                    owner: Arc::from("ns/u1"),
+                },
+            }
+        })
+    };
+    let (before, pools) = (probe(ProbeKind::Preflight), probe(ProbeKind::Workers));
+    context.with(|state| {
+        let State { index, upgrades, .. } = state;
+        upgrades.get_mut("u1").unwrap().refresh_selection(index, false);
+    });
+    assert!(is_asked_for(&context, &before));
+    context.with(|state| {
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        assert!(entry.selected.clusters.remove(CLUSTER).is_some());
+    });
+    assert!(!is_asked_for(&context, &before));
+    assert!(is_asked_for(&context, &pools), "its update has begun");
 }
 
 #[test]

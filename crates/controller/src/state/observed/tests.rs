@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 use observe::index::Change;
@@ -43,6 +43,20 @@ fn leaving_is_counted_from_the_first_look() {
     let later = at(0) + TimeDelta::seconds(5);
     let second = seen(&entry, Vec::new(), &mut index, later).fleet;
     assert_eq!(one(&second, "b").selection, Selection::Left(at(0)));
+}
+
+#[test]
+fn no_cluster_has_left_for_longer_or_shorter_because_the_clock_was_set() {
+    let begun = Instant::now();
+    for jump in [-3600, -10, 0, 10, 3600].map(TimeDelta::seconds) {
+        let mut entry = upgrade("mine", &[]).entry(&index(&["b"]));
+        entry.follow_clock(at(0), begun);
+        entry.left.insert(Arc::from("b"), at(0));
+        let now = at(2) + jump;
+        entry.clamp_waits(now);
+        entry.follow_clock(now, begun + Duration::from_secs(2));
+        assert_eq!(now - entry.left["b"], TimeDelta::seconds(2), "{jump}");
+    }
 }
 
 #[test]
@@ -216,6 +230,17 @@ fn a_cluster_is_gone_without_its_managed_cluster_or_while_its_namespace_is_missi
     assert!(one(&observed(&entry, Vec::new(), &mut index), "a").gone);
     let later = seen(&entry, Vec::new(), &mut index, at(0) + MISSING_RETRY).fleet;
     assert!(!one(&later, "a").gone, "looked at again after a while");
+}
+
+/// Another leader may have begun there since, and whoever is gone is dropped in any phase.
+#[test]
+fn a_namespace_that_was_missing_in_an_earlier_term_is_not_missing_in_a_new_one() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"]).entry(&index);
+    entry.record_missing_namespace(&Arc::from("a"), at(0));
+    entry.begin_term();
+    note(&mut entry, "a", record(Phase::Partial));
+    assert!(!one(&observed(&entry, Vec::new(), &mut index), "a").gone);
 }
 
 #[test]

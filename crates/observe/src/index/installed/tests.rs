@@ -306,20 +306,80 @@ fn of_two_rows_the_later_success_counts() {
     }
 }
 
+/// The works of cluster `a` are gone by a complete list, which is read at [`now`].
+fn loses_works(index: &mut Index) {
+    index.relist_works();
+    index.retain_works(&[].into_iter().collect(), 6, now());
+}
+
+/// A replica that was cut off hears of the row, and that the work is gone, in any order.
+#[test]
+fn a_row_proves_an_update_that_ended_after_its_work_was_last_seen() {
+    let row = report("4.14.9", "4.14.13", "Succeeded", TODAY);
+    for is_row_first in [true, false] {
+        let mut index = known("4.14.9");
+        let before = now() - TimeDelta::hours(2);
+        index.work(&Change::Applied(reported("4.14.9", 5)), before);
+        if is_row_first {
+            index.note_rows(&row, now());
+        }
+        loses_works(&mut index);
+        index.note_rows(&row, now());
+        assert_eq!(installed(&index), Some("4.14.13"), "{is_row_first}");
+        index.cluster(&Change::Applied(claimed("a", "4.14.13")));
+        assert_eq!(installed(&index), None, "the claim shows it");
+    }
+}
+
+#[test]
+fn a_row_does_not_outweigh_what_a_work_has_reported_since_or_something_newer_or_another_installation() {
+    let with_row = |mut index: Index, version, since, id: Option<&str>| {
+        index.work(&Change::Applied(reported(version, 5)), since);
+        loses_works(&mut index);
+        if let Some(id) = id {
+            index.cluster(&Change::Applied(identified("4.14.9", id)));
+        }
+        index.note_rows(&report("4.14.9", "4.14.13", "Succeeded", TODAY), now());
+        installed(&index).map(ToOwned::to_owned)
+    };
+    let (earlier, later) = (now() - TimeDelta::hours(2), now() - TimeDelta::minutes(30));
+    let taken_back = with_row(known("4.14.9"), "4.14.10", later, None);
+    assert_eq!(taken_back.as_deref(), Some("4.14.10"));
+    let newer = with_row(known("4.14.9"), "4.14.15", earlier, None);
+    assert_eq!(newer.as_deref(), Some("4.14.15"));
+    let mut first = index(&[]);
+    first.cluster(&Change::Applied(identified("4.14.9", "first")));
+    assert_eq!(with_row(first, "4.14.9", earlier, Some("second")), None);
+}
+
 #[test]
 fn a_watch_that_tells_late_that_a_cluster_was_registered_anew_ends_only_what_was_known_before_that() {
-    let back = |created: &str| {
+    let back_after = |created: &str, is_deletion_told: bool| {
         let mut index = known("4.14.9");
         index.work(&Change::Applied(reported("4.14.12", 5)), now());
-        index.cluster(&Change::Deleted(claimed("a", "4.14.9")));
+        if is_deletion_told {
+            index.cluster(&Change::Deleted(claimed("a", "4.14.9")));
+        }
         let mut registered = claimed("a", "4.14.9");
         registered.metadata.creation_timestamp = Some(serde_json::from_str(created).unwrap());
         index.cluster(&Change::Applied(registered));
         index.installed("a", now()).map(ToString::to_string)
     };
+    let back = |created: &str| {
+        let known = back_after(created, true);
+        assert_eq!(
+            known,
+            back_after(created, false),
+            "a list may replace one by the other"
+        );
+        known
+    };
     let (before, after) = (r#""2026-01-01T00:00:00Z""#, r#""2099-01-01T00:00:00Z""#);
     assert_eq!(back(before).as_deref(), Some("4.14.12"));
     assert_eq!(back(after), None);
+    let by_clock_behind = r#""2026-05-28T12:00:30Z""#;
+    assert_eq!(back(by_clock_behind).as_deref(), Some("4.14.12"));
+    assert_eq!(back(r#""2026-05-28T12:01:01Z""#), None);
 }
 
 #[test]

@@ -100,6 +100,11 @@ fn the_place_of_a_cluster_whose_earlier_probe_stays_is_kept_for_the_timeout_only
     world.plan.ask_again.clear();
     assert_eq!(world.says("a", 999), Preflight::Stale);
     assert_eq!(world.reason("a", 1000), Some((true, Reason::PreflightUnknown)));
+    world.asker.clock_trusted = false;
+    world.refresh(1000);
+    assert_eq!(world.reason("a", 1000), Some((false, Reason::PreflightPending)));
+    world.asker.clock_trusted = true;
+    world.refresh(1000);
     assert!(!world.preflights.has_stale_image("a", &world.index, at(1000)));
     assert_eq!(world.due(1000), ["delete a p1"], "it is tried again");
     world.index.remove_probe("a", "p1");
@@ -252,4 +257,23 @@ fn a_long_timeout_does_not_keep_the_place_of_a_cluster_that_does_not_answer_agai
     assert_eq!(world.says("a", 400 + 599), Preflight::Stale);
     assert_ne!(world.says("a", 400 + 600), Preflight::Stale);
     assert_eq!(world.wake(500), Some(at(1000)));
+}
+
+/// In mode Require it would begin a pre-action that the edit has added, although it has said nothing to the new update.
+#[test]
+fn after_an_edit_no_cluster_keeps_a_place_for_what_was_asked_before() {
+    let mut world = accepted();
+    world.tells_at("p1", 0);
+    world.plan.ask_again = vec![Arc::from("a")];
+    assert_eq!(world.due(400), ["delete a p1"]);
+    world.index.remove_probe("a", "p1");
+    world.ended("a", ProbeResult::Done, 401);
+    world.refresh(401);
+    assert_eq!(world.says("a", 401), Preflight::Stale);
+    let mut edited = Question::clone(world.questions.preflight.as_ref().unwrap());
+    edited.hash = Arc::from("h2");
+    edited.update.version = "4.20.5".to_owned();
+    world.questions.preflight = Some(Arc::new(edited));
+    world.refresh(402);
+    assert_eq!(world.says("a", 402), Preflight::NotAsked);
 }

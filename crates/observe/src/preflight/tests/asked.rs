@@ -55,6 +55,44 @@ fn an_upgrade_that_was_restored_asks_nobody_and_a_paused_one_does() {
 }
 
 #[test]
+fn beside_an_invalid_spec_only_clusters_in_their_pre_action_are_asked() {
+    let mut world = world(&["c1", "c2", "c3", "c4"]);
+    world.policy.hold = Some(rollout::Hold::InvalidSpec);
+    let phases = [Phase::Pending, Phase::PreAction, Phase::PreActionDegraded];
+    for (number, phase) in phases.into_iter().enumerate() {
+        world.cluster(number).record = Some(Arc::new(record(phase).into()));
+    }
+    assert_eq!(world.due(0), ["create c2"]);
+    world.policy.hold = None;
+    assert_eq!(world.due(1), ["create c1", "create c3", "create c4"]);
+}
+
+/// The upgrade does not hold it then.
+#[test]
+fn another_upgrade_gets_the_name_of_a_probe_beside_an_invalid_spec_or_where_the_hub_knows_a_newer_version() {
+    let asked = || {
+        let mut world = world(&["c1", "c2"]);
+        world.cluster(1).record = Some(Arc::new(record(Phase::PreAction).into()));
+        for name in ["c1", "c2"] {
+            world.deliver(name, UPGRADE, "h1", Some(status_of_probe()));
+        }
+        assert!(world.due(0).is_empty());
+        world
+    };
+    let mut world = asked();
+    world.policy.hold = Some(rollout::Hold::InvalidSpec);
+    assert_eq!(world.due(1), ["delete c1 c1-probe-u1"]);
+    let mut world = asked();
+    world.cluster(0).version = Arc::from("4.21.3");
+    assert_eq!(world.due(1), ["delete c1 c1-probe-u1"]);
+    world.index.remove_probe("c1", "c1-probe-u1");
+    world.ended("c1", ProbeResult::Done, 2);
+    assert!(world.due(2).is_empty(), "it is not asked again");
+    world.policy.allow_downgrade = true;
+    assert_eq!(world.due(3), ["create c1"]);
+}
+
+#[test]
 fn a_cluster_that_another_upgrade_has_is_asked_when_that_one_is_done() {
     let mut world = world(&["c1", "c2"]);
     assert_eq!(world.due(0), ["create c1", "create c2"]);

@@ -62,6 +62,9 @@ fn clusters_that_do_not_answer_are_waited_for_until_the_timeout() {
     world.deliver("c3", ("u2", "ns/u2"), "h1", None);
     assert!(world.due(0).is_empty());
     assert!(world.notes(599).is_empty());
+    world.asker.clock_trusted = false;
+    assert!(world.notes(600).is_empty(), "the clock is not trusted");
+    world.asker.clock_trusted = true;
     assert_eq!(world.notes(600), [NOTE]);
 }
 

@@ -107,6 +107,21 @@ fn pools_are_updated_when_a_probe_of_two_minutes_says_so() {
     assert_eq!(world.pools(300).0, Some(Reason::PreflightUnsupported));
 }
 
+/// The clock of the hub was behind by an hour when it created the probe, and was set since.
+#[test]
+fn pools_are_not_updated_by_a_probe_that_was_dated_back() {
+    let mut world = waiting(Phase::Workers);
+    world.tells(UPDATED, 100);
+    world.asker.clock_trusted = false;
+    world.refresh(3700);
+    assert_eq!(world.wake(3700), None);
+    world.asker.clock_trusted = true;
+    world.refresh(3701);
+    assert_eq!(world.pools(3819).0, Some(Reason::Running));
+    assert_eq!(world.wake(3701), Some(at(3820)));
+    assert_eq!(world.pools(3820).1, "updated");
+}
+
 #[test]
 fn what_somebody_else_asked_or_another_cluster_said_does_not_count() {
     let mut world = waiting(Phase::Workers);
@@ -132,6 +147,22 @@ fn what_somebody_else_asked_or_another_cluster_said_does_not_count() {
             "Upgrade ns/u2 asks the cluster at the moment".to_owned()
         )
     );
+}
+
+#[test]
+fn it_is_told_why_a_cluster_is_not_asked_for_its_pools() {
+    for forged in [(UPGRADE.0, "ns/else"), ("u2", "")] {
+        let mut world = waiting(Phase::Workers);
+        world.deliver("a", forged, ASKED, Some(told(UPDATED)));
+        world.refresh(0);
+        assert!(world.pools(500).1.contains("no upgrade manages"), "{forged:?}");
+    }
+    let mut world = waiting(Phase::Workers);
+    let mut ending = probe("a", UPGRADE, "h1", 9);
+    ending.metadata.deletion_timestamp = Some(api::time::from_chrono(at(0)));
+    world.index.work(&Change::Applied(ending), at(1));
+    world.refresh(1);
+    assert!(world.pools(500).1.contains("has not let go"));
 }
 
 #[test]

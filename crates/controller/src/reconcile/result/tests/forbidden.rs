@@ -41,6 +41,28 @@ fn upgrades_that_wait_for_a_cluster_are_woken_when_the_writes_of_its_owner_stay_
     assert!(is_woken(), "it goes on");
 }
 
+/// Another leader may have gone on with the cluster since. An upgrade that waits for it would be told to wait for a human.
+#[test]
+fn what_was_forbidden_in_an_earlier_term_is_not_known_to_stay_forbidden() {
+    for is_in_doubt in [false, true] {
+        let context = writing();
+        if is_in_doubt {
+            tried(&context, &WriteResult::GivenUp);
+        }
+        let forbidden = WriteResult::Failed(WriteError::new(WriteErrorKind::Forbidden, "may not"));
+        tried(&context, &forbidden);
+        with_entry(&context, |entry| {
+            let known = entry.backoff.get_mut(&cluster()).unwrap();
+            known.start_forbidden.as_mut().unwrap().first -= TimeDelta::minutes(1);
+            assert!(known.is_lasting());
+            entry.begin_term();
+            let known = entry.backoff.get(&cluster());
+            assert_eq!(known.is_some(), is_in_doubt, "the cluster is still to be read");
+            assert!(known.is_none_or(|known| !known.is_lasting()));
+        });
+    }
+}
+
 /// Otherwise the upgrade would say that it is complete although nothing of it is stored, and failed clusters would hold their slots
 /// without a reason that anybody sees.
 #[test]
