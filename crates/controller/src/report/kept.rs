@@ -61,6 +61,7 @@ impl Rows {
                     Kept {
                         shard,
                         row: row.clone(),
+                        unwritten: None,
                     },
                     now,
                 ),
@@ -94,13 +95,19 @@ impl Rows {
                 Some(Arc::from(text))
             });
             let shard = known.shard;
-            self.by_cluster.remove(name);
+            let is_written = known.written.as_ref() == Some(&known.record) && !known.slot_in_doubt;
+            let mut unwritten = self.by_cluster.remove(name).filter(|_| !is_written).map(Box::new);
+            if let Some(row) = &mut unwritten {
+                // It is written as it is while it is kept.
+                row.slot_in_doubt |= row.record.phase.holds_slot();
+            }
             if let Some(text) = line.and_then(|text| RawValue::from_string(text.get().to_owned()).ok()) {
                 let row = StoredRow::read(text);
-                self.kept
-                    .entry(Arc::clone(name))
-                    .or_default()
-                    .push(Kept { shard, row });
+                self.kept.entry(Arc::clone(name)).or_default().push(Kept {
+                    shard,
+                    row,
+                    unwritten,
+                });
             }
         }
         self.shards[kept.shard].members += 1;
@@ -122,7 +129,10 @@ impl Rows {
         self.by_cluster.remove(name);
         for kept in self.kept.remove(name).unwrap_or_default() {
             self.shards[kept.shard].members -= 1;
-            if let Ok(row) = &kept.row.row {
+            if let Some(row) = kept.unwritten {
+                self.shards[kept.shard].mark(now, true);
+                self.insert_row(name, *row, now);
+            } else if let Ok(row) = &kept.row.row {
                 let original = kept.row.has_more.then(|| Arc::clone(&kept.row.text));
                 self.insert(kept.shard, row, original, now);
             }
@@ -147,6 +157,7 @@ impl Rows {
                 let before = kept.len();
                 kept.retain(|kept| {
                     kept.shard != shard
+                        || kept.unwritten.is_some()
                         || rows
                             .rows
                             .iter()
@@ -167,17 +178,14 @@ impl Rows {
                 kept.push(Kept {
                     shard,
                     row: row.clone(),
+                    unwritten: None,
                 });
             }
             self.update_from_kept(&name, now);
         }
     }
 
-    /// Adds a row that can be read. If a cluster moved to another shard and the hub still holds its row in the old
-    /// one, the row of the higher shard counts, because clusters only move up; the lower one is corrected.
-    /// The times of the rows say nothing: a clock may have been set back in between. If the lower row tells of an end in the same
-    /// run of the steps that the higher one does not know of, a creation of the higher shard was carried out late: then the
-    /// higher one is corrected.
+    /// Adds a row that can be read, as the hub holds it.
     fn insert(&mut self, shard: usize, row: &ReportRow, original: Option<Arc<RawValue>>, now: Instant) {
         let record = Arc::new(to_record(row));
         let entry = Row {
@@ -193,29 +201,40 @@ impl Rows {
             attempts: row.attempts,
             shard,
         };
-        let name: Arc<str> = Arc::from(row.cluster.as_str());
-        self.shards[shard].members += 1;
-        let Some(known) = self.by_cluster.remove(&name) else {
-            self.by_cluster.insert(name, entry);
+        self.insert_row(&Arc::from(row.cluster.as_str()), entry, now);
+    }
+
+    /// Adds a row. If a cluster moved to another shard and the hub still holds its row in the old one, the row of the higher shard
+    /// counts, because clusters only move up; the lower one is corrected.
+    /// The times of the rows say nothing: a clock may have been set back in between. If the lower row tells of an end in the same
+    /// run of the steps that the higher one does not know of, a creation of the higher shard was carried out late: then the
+    /// higher one is corrected.
+    fn insert_row(&mut self, name: &Arc<str>, entry: Row, now: Instant) {
+        self.shards[entry.shard].members += 1;
+        let Some(known) = self.by_cluster.remove(name) else {
+            self.by_cluster.insert(Arc::clone(name), entry);
             return;
         };
-        let (mut lower, higher) = if known.shard <= shard {
+        let (mut lower, higher) = if known.shard <= entry.shard {
             (known, entry)
         } else {
             (entry, known)
         };
         let is_late = lower.shard < higher.shard && lower.record.is_later_in_run(&higher.record);
-        let (counts, lost) = if is_late {
+        let (mut counts, lost) = if is_late {
             // An older build would believe the higher one until it is corrected.
             lower.written = Some(Arc::clone(&higher.record));
             (lower, higher)
         } else {
             (higher, lower)
         };
+        if counts.written.is_none() {
+            counts.written = slot_of(&lost.record);
+        }
         self.shards[lost.shard].members -= 1;
         self.shards[lost.shard].mark(now, is_late);
-        self.note_outdated(&name, lost.shard, slot_of(&lost.record));
-        self.by_cluster.insert(name, counts);
+        self.note_outdated(name, lost.shard, slot_of(&lost.record));
+        self.by_cluster.insert(Arc::clone(name), counts);
     }
 }
 

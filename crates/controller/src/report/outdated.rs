@@ -96,7 +96,8 @@ impl Rows {
         let entry = &self.shards[shard];
         let is_unwritten = |cluster: &str| {
             let row = self.by_cluster.get(cluster);
-            row.is_some_and(|row| row.shard != shard && row.stored.is_none())
+            // Rows that cannot be read stay in their own shards.
+            row.is_some_and(|row| row.shard != shard && row.stored.is_none() && !row.record.unreadable)
         };
         let mut outdated = self.outdated.iter();
         entry.is_left
@@ -106,8 +107,7 @@ impl Rows {
 
     /// The record by which a cluster without a row holds a slot on the hub.
     pub(super) fn outdated_slot(&self, cluster: &str) -> Option<Arc<Record>> {
-        let mut shards = self.outdated.get(cluster)?.iter().rev();
-        shards.find_map(|(_, record)| record.clone())
+        latest_slot(self.outdated.get(cluster)?)
     }
 
     /// Handles that a shard on the hub has rows of clusters whose own rows are in lower shards: a creation that a former leader
@@ -140,7 +140,7 @@ impl Rows {
                 .iter()
                 .map(|(cluster, record)| (cluster, Some(record))),
         );
-        let rows = &self.by_cluster;
+        let rows = &mut self.by_cluster;
         let known = &mut self.shards;
         self.outdated.retain(|cluster, shards| {
             let current = rows.get(cluster).is_some_and(|row| row.shard == due.shard);
@@ -148,12 +148,14 @@ impl Rows {
                 // The write may have begun before the cluster was dropped or moved.
                 Some(record) if !current => {
                     if let (Some(slot), Some(record)) = (shards.get_mut(&due.shard), record) {
-                        *slot = slot_of(record);
+                        let before = std::mem::replace(slot, slot_of(record));
+                        forget_slot(rows, cluster, due.shard, before.as_ref(), shards);
                     }
                 }
                 _ => {
-                    if shards.remove(&due.shard).is_some() {
+                    if let Some(slot) = shards.remove(&due.shard) {
                         write_again(rows, known, cluster, due.shard, now);
+                        forget_slot(rows, cluster, due.shard, slot.as_ref(), shards);
                     }
                 }
             }
@@ -163,15 +165,17 @@ impl Rows {
 
     /// Handles that the rows of a shard on the hub are these.
     pub(super) fn settle_outdated(&mut self, shard: usize, held: &AHashMap<&str, &ReportRow>, now: Instant) {
-        let rows = &self.by_cluster;
+        let rows = &mut self.by_cluster;
         let known = &mut self.shards;
         self.outdated.retain(|cluster, shards| {
             if let Some(slot) = shards.get_mut(&shard) {
                 if let Some(row) = held.get(&**cluster) {
-                    *slot = slot_of(&Arc::new(to_record(row)));
+                    let before = std::mem::replace(slot, slot_of(&Arc::new(to_record(row))));
+                    forget_slot(rows, cluster, shard, before.as_ref(), shards);
                 } else {
-                    shards.remove(&shard);
+                    let slot = shards.remove(&shard).flatten();
                     write_again(rows, known, cluster, shard, now);
+                    forget_slot(rows, cluster, shard, slot.as_ref(), shards);
                 }
             }
             !shards.is_empty()
@@ -191,6 +195,29 @@ fn write_again(
     if let Some(row) = rows.get(cluster).filter(|row| row.shard < shard) {
         shards[row.shard].mark(now, true);
     }
+}
+
+/// Handles that a shard does not have the row any more by which a cluster held this slot. If that row counted as the written one of a
+/// cluster that is back or has moved, because the hub has not accepted another one since, what the hub may still have counts.
+fn forget_slot(
+    rows: &mut BTreeMap<Arc<str>, Row>,
+    cluster: &str,
+    shard: usize,
+    slot: Option<&Arc<Record>>,
+    shards: &BTreeMap<usize, Option<Arc<Record>>>,
+) {
+    let (Some(row), Some(slot)) = (rows.get_mut(cluster), slot) else {
+        return;
+    };
+    let counts = |written: &Arc<Record>| Arc::ptr_eq(written, slot);
+    if shard <= row.shard && row.stored.is_none() && row.written.as_ref().is_some_and(counts) {
+        row.written = latest_slot(shards);
+    }
+}
+
+/// The record of the highest shard by which a cluster holds a slot.
+fn latest_slot(shards: &BTreeMap<usize, Option<Arc<Record>>>) -> Option<Arc<Record>> {
+    shards.values().rev().find_map(Clone::clone)
 }
 
 /// The record if it holds a slot.

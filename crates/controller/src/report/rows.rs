@@ -407,8 +407,9 @@ impl Rows {
             entry.changed = None;
             entry.urgent = false;
             if entry.members == 0 && !entry.may_exist() {
-                // What the hub rejected of it does not matter any more.
+                // What the hub rejected of it does not matter any more, and the hub has no outdated rows in it.
                 entry.recover(true);
+                self.settle_outdated(shard, &AHashMap::new(), now);
                 continue;
             }
             entry.writing = true;

@@ -265,6 +265,8 @@ impl ShardWrite {
 pub(super) struct Kept {
     pub(super) shard: usize,
     pub(super) row: StoredRow,
+    /// What was known of it, if it is not known that the hub holds it.
+    pub(super) unwritten: Option<Box<Row>>,
 }
 
 impl Kept {

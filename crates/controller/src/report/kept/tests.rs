@@ -259,6 +259,33 @@ fn a_report_whose_rows_are_no_list_is_left_as_it_is_until_it_is_mended() {
     assert!(rows.get("up-report-1/rows").is_none());
 }
 
+#[test]
+fn a_row_that_was_not_written_before_it_was_kept_is_not_written_afterwards() {
+    let now = Instant::now();
+    let later = now + Duration::from_mins(2);
+    let mut rows = Rows::new(&Arc::from("up"));
+    rows.observe(&report(3, &json!("none")), false, false, now);
+    commit(&mut rows, "c1", Phase::Partial);
+    let lost = rows.due(later).remove(0);
+    assert_eq!(lost.name, "up-report-2");
+    rows.failed(&lost, now);
+    rows.observe(&report(4, &json!([row("c1", "Hibernating")])), false, true, now);
+    assert_eq!(stand(&rows, "c1").1, Reason::UnreadableRecord);
+    rows.observe(&report(5, &json!([])), false, true, now);
+    let known = rows.get("c1").unwrap();
+    assert_eq!((known.record.phase, known.shard()), (Phase::Partial, 1));
+    assert_eq!(known.written, None);
+    assert!(known.slot_in_doubt, "the write may have taken effect");
+    for due in rows.due(later) {
+        let left = (!due.rows.is_empty()).then(|| stored(6));
+        rows.wrote(due, left, now);
+    }
+    let known = rows.get("c1").unwrap();
+    assert_eq!(known.written.as_ref(), Some(&known.record));
+    assert!(!known.slot_in_doubt);
+    assert!(rows.is_settled());
+}
+
 /// It is blocked as long as it has no row. By a row that says nothing it would start in the next plan, although it may be complete by
 /// the report that cannot be read, and later that row would outweigh the one in that report.
 #[test]

@@ -136,6 +136,20 @@ fn a_dropped_cluster_that_comes_back_has_the_record_on_the_hub_until_its_row_is_
     assert_eq!(phase(&rows), Some(Phase::Pending));
 }
 
+/// Operations could otherwise rely on an attempt that no row tells.
+#[test]
+fn the_former_row_of_a_cluster_that_is_back_does_not_count_when_it_is_gone() {
+    let now = Instant::now();
+    let mut rows = written(now);
+    commit(&mut rows, &[], &["a"], now);
+    let without = due(&mut rows, now);
+    let queued = [("a", Phase::Pending), ("b", Phase::Pending)];
+    commit(&mut rows, &queued, &[], now);
+    assert!(rows.get("a").unwrap().written.is_some());
+    rows.wrote(without, Some(stored(2)), now);
+    assert_eq!(rows.get("a").unwrap().written, None);
+}
+
 #[test]
 fn a_dropped_cluster_that_comes_back_has_its_former_row_until_that_is_gone_or_its_own_is_written() {
     let now = Instant::now();
@@ -159,6 +173,39 @@ fn a_dropped_cluster_that_comes_back_has_its_former_row_until_that_is_gone_or_it
 }
 
 #[test]
+fn a_rejected_report_is_deleted_although_a_dropped_cluster_has_a_row_elsewhere_that_cannot_be_read() {
+    let now = Instant::now();
+    let later = now + Duration::from_mins(1);
+    let row = |cluster: &str, phase: &str| {
+        let since = "2026-03-01T10:00:00Z";
+        json!({"cluster": cluster, "phase": phase, "since": since, "revision": "r1"})
+    };
+    let mut rows = Rows::new(&Arc::from("up"));
+    let both = json!([row("a", "Pending"), row("b", "Pending")]);
+    rows.observe(&report("up-report-1", 1, &json!("none")), false, false, now);
+    rows.observe(&report("up-report-2", 2, &both), false, false, now);
+    commit(&mut rows, &[], &["a"], now);
+    let mended = json!([row("a", "Later")]);
+    rows.observe(&report("up-report-1", 3, &mended), false, true, now);
+    for due in rows.due(later) {
+        if due.name == "up-report-2" {
+            rows.refused(&due, &[], true, "Invalid value", now);
+        } else {
+            rows.wrote(due, Some(stored(4)), now);
+        }
+    }
+    let mut written = Vec::new();
+    for _ in 0..3 {
+        for due in rows.due(later) {
+            written.push(due.name.clone());
+            let left = (!due.rows.is_empty()).then(|| stored(5));
+            rows.wrote(due, left, now);
+        }
+    }
+    assert_eq!(written, ["up-report-3", "up-report-2", "up-report-1"]);
+}
+
+#[test]
 fn a_new_term_and_a_report_that_somebody_deleted_hold_no_slots() {
     let now = Instant::now();
     let mut rows = written(now);
@@ -167,6 +214,43 @@ fn a_new_term_and_a_report_that_somebody_deleted_hold_no_slots() {
     assert_eq!(rows.unreleased().len(), 1, "it is written again, without its row");
     rows.restart();
     assert_eq!(rows.unreleased().len(), 0);
+}
+
+/// Operations could otherwise rely on an attempt that no row tells.
+#[test]
+fn a_cluster_that_was_dropped_has_no_row_in_a_report_that_does_not_exist() {
+    let now = Instant::now();
+    let later = now + Duration::from_mins(1);
+    let mut rows = written(now);
+    rows.observe(&report("up-report-1", 2, &json!([])), true, true, now);
+    commit(&mut rows, &[], &["a", "b"], now);
+    assert!(rows.due(later).is_empty());
+    assert!(rows.outdated.is_empty());
+    commit(&mut rows, &[("a", Phase::Pending)], &[], now);
+    assert_eq!(rows.get("a").unwrap().written, None);
+}
+
+#[test]
+fn a_row_in_a_lower_report_counts_when_the_higher_one_does_not_exist_any_more() {
+    let now = Instant::now();
+    let later = now + Duration::from_mins(1);
+    let since = "2026-03-01T10:00:00Z";
+    let found = json!([{"cluster": "a", "phase": "Pending", "since": since, "revision": "r1"}]);
+    let mut rows = Rows::new(&Arc::from("up"));
+    rows.observe(&report("up-report-1", 1, &json!("none")), false, false, now);
+    rows.observe(&report("up-report-2", 2, &found), false, false, now);
+    rows.observe(&report("up-report-2", 3, &json!([])), true, true, now);
+    commit(&mut rows, &[], &["a"], now);
+    assert!(rows.due(later).is_empty());
+    // Somebody mends the first report.
+    rows.observe(&report("up-report-1", 4, &found), false, true, now);
+    commit(&mut rows, &[("a", Phase::Partial)], &[], now);
+    let write = due(&mut rows, now);
+    assert_eq!((write.shard, write.rows.len()), (0, 1));
+    rows.wrote(write, Some(stored(5)), now);
+    let row = rows.get("a").unwrap();
+    assert_eq!(row.written.as_ref(), Some(&row.record));
+    assert!(rows.is_settled());
 }
 
 #[test]

@@ -584,3 +584,4 @@ fn a_row_that_somebody_fixed_counts_when_a_write_meets_it() {
 
 mod attempts;
 mod others;
+mod properties;
