@@ -69,7 +69,7 @@ impl Checker<'_> {
                         || may_have_started(case.cluster)
                         || rows.any(|row| row.phase.holds_slot());
                 };
-                let unwritten = is_release_unwritten(case.cluster, &state.record);
+                let unwritten = is_release_unwritten(self.policy, case.cluster, &state.record);
                 let works = &case.cluster.works[..Step::PostAction.index()];
                 let unknown = state.record.unreadable
                     && (works.iter().any(may_run) || is_open_by_row(works, &state.record));

@@ -54,6 +54,26 @@ pub(super) fn asks_anew(operation: &Operation, cluster: &Cluster) -> bool {
     is_platform && before.is_some_and(|before| waits(before) && !was_asked(before))
 }
 
+/// True when a record forgets the start of an update that the cluster may have been asked for: the update of an earlier spec has ended, and
+/// whether its work was changed since is not known yet.
+fn forgets_doubtful_request(cluster: &Cluster, record: &Record) -> bool {
+    let platform = Stage::Platform.index();
+    let before = cluster.record.as_deref().filter(|before| {
+        let is_in_flight = matches!(before.phase, Phase::Initialized | Phase::Partial);
+        is_in_flight && before.attempt == record.attempt
+    });
+    let started = before.and_then(|before| before.stages[platform]);
+    let has_ended_earlier = started
+        .zip(own(cluster, Step::Platform))
+        .is_some_and(|(stage, work)| {
+            let is_earlier =
+                work.attempt.revision != record.attempt.revision && work.started != stage.started;
+            is_earlier && !work.vanished && work.status == StepStatus::Succeeded
+        });
+    let is_forgotten = record.phase == Phase::Pending && record.stages[platform].is_none();
+    has_ended_earlier && is_forgotten && cluster.awaits_start()
+}
+
 impl Checker<'_> {
     /// A cluster that is left out does not start, and one that says so is.
     pub(super) fn check_left_out(&mut self, case: &Case<'_>) {
@@ -105,6 +125,13 @@ impl Checker<'_> {
                 ViolationKind::LeftOut,
                 Some(cluster),
                 "the cluster is asked for the update",
+            );
+        }
+        if cluster.is_aborted() && forgets_doubtful_request(cluster, &state.record) {
+            self.report(
+                ViolationKind::LeftOut,
+                Some(cluster),
+                "it may have been asked for the update of this spec",
             );
         }
         if starts && is_out && is_untouched && before.is_none_or(|before| before.phase.is_queued()) {

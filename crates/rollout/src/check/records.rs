@@ -6,7 +6,7 @@ use super::asked::{counts_not, is_asked_for, is_taken_up, may_be_left_out};
 use super::proven::{has_succeeded, is_proven, own, speaks_for};
 use super::{Case, Checker, LEFT_FOR, ViolationKind};
 use crate::model::{
-    Busy, Cluster, ClusterState, Operation, Outcome, Phase, Reason, Record, Selection, Stage, Step,
+    Busy, Cluster, ClusterState, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
     StepRecord, StepStatus, StepWork, Withdrawal, Work,
 };
 
@@ -124,9 +124,17 @@ fn is_edit_unwritten(cluster: &Cluster, record: &Record) -> bool {
     may_be_held && !record.phase.holds_slot() && !record.unreadable
 }
 
+/// True when no written record says that the update of a record has succeeded.
+fn is_update_untold(written: Option<&Record>, record: &Record) -> bool {
+    let platform = Stage::Platform;
+    let starts = |record: &Record| record.stage(platform).map(|stage| stage.started);
+    written.is_none_or(|written| !has_succeeded(written, platform) || starts(written) != starts(record))
+}
+
 /// True when the last step that takes a slot has ended and its work is gone or being deleted, although the row may say that the cluster
-/// is under way. The work of a post-action of the same attempt proves that end, too.
-fn is_end_unproven(cluster: &Cluster, record: &Record) -> bool {
+/// is under way, or when that step is an update whose worker pools were waited for and the row does not tell its end: its work says
+/// nothing of them. The work of a post-action of the same attempt proves that end, too.
+fn is_end_unproven(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
     let written = cluster.written.as_deref();
     let may_be_held = cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot());
     let last = if has_succeeded(record, Stage::Operators) {
@@ -137,12 +145,16 @@ fn is_end_unproven(cluster: &Cluster, record: &Record) -> bool {
     let is_lost = has_succeeded(record, last.into()) && cluster.works[last.index()].ours().is_none();
     let post_action = cluster.works[Step::PostAction.index()].ours();
     let is_followed = post_action.is_some_and(|work| work.attempt == record.attempt);
-    may_be_held && is_lost && !is_followed
+    let were_pools_awaited = last == Step::Platform
+        && has_succeeded(record, Stage::Platform)
+        && policy.worker_pools_timeout.is_some();
+    let is_unproven = may_be_held && is_lost || were_pools_awaited && is_update_untold(written, record);
+    is_unproven && !is_followed
 }
 
 /// True when a failure, an edit or an end that no work shows released a slot and no written record says so. A restarted controller might
 /// find the cluster in flight.
-pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
+pub(super) fn is_release_unwritten(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
     let out_of_flight = match record.phase {
         Phase::PreActionDegraded => true,
         Phase::Failed => [
@@ -153,7 +165,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
             Reason::LeftSelection,
         ]
         .contains(&record.reason),
-        Phase::Soaking | Phase::PostAction | Phase::Complete => is_end_unproven(cluster, record),
+        Phase::Soaking | Phase::PostAction | Phase::Complete => is_end_unproven(policy, cluster, record),
         _ => false,
     };
     let written = cluster.written.as_deref();
@@ -546,7 +558,7 @@ impl Checker<'_> {
         let record = &state.record;
         let written = cluster.written.as_deref();
         let new_attempt = written.is_some_and(|written| written.attempt != record.attempt);
-        if (new_attempt || is_release_unwritten(cluster, record)) && !state.urgent {
+        if (new_attempt || is_release_unwritten(self.policy, cluster, record)) && !state.urgent {
             self.report(
                 ViolationKind::NotUrgent,
                 Some(cluster),

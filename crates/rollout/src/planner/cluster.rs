@@ -90,13 +90,10 @@ pub(crate) fn evaluate(
     let before = cluster.record.as_deref().map(|before| before.phase);
     let has_ended = !record.phase.holds_slot() && before != Some(record.phase);
     let is_edited = record.attempt.revision != policy.revision;
-    // An edit that waited until nothing is left of what an aborted cluster was asked for reaches it in the same plan.
-    if cluster.is_aborted()
-        && cluster.selection == Selection::In
-        && has_ended
-        && is_edited
-        && !evaluation.dropped
-    {
+    // An edit that waited until nothing is left of what an aborted cluster was asked for reaches it in the same plan. So does one that
+    // waited until the time of a step was over, although its work cannot be read.
+    let was_waited_for = has_ended && (cluster.is_aborted() || record.phase.has_failed());
+    if was_waited_for && cluster.selection == Selection::In && is_edited && !evaluation.dropped {
         let ended = Cluster {
             record: Some(Arc::clone(record)),
             ..cluster.clone()
@@ -143,7 +140,7 @@ fn evaluate_once(
             Arc::make_mut(record).since = before.since;
         }
     }
-    evaluator.out.releasing = release::is_releasing(cluster, &evaluator.out.record);
+    evaluator.out.releasing = release::is_releasing(cluster, &evaluator.out.record, policy);
     if evaluator.out.next == NextStep::Nothing {
         // Also that of a step that is over: only a work that was read is deleted in the end.
         let unread = || cluster.unread_work().or_else(|| cluster.former_step());

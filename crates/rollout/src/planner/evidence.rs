@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::model::{Cluster, Record, Step, StepStatus, StepWork, Work};
+use crate::model::{Cluster, Policy, Record, Stage, Step, StepStatus, StepWork, Work};
 
 /// How far in the future the start of a step may be without being changed or told. The clocks of two leaders that are
 /// trusted differ by less, and so do two readings of one that is not.
@@ -31,16 +31,28 @@ pub(crate) fn work_with_evidence<'a>(cluster: &'a Cluster, record: &Record, step
     telling(cluster, step).filter(|work| is_of(work, record, step))
 }
 
-/// True when the last step that takes a slot has ended and its work is gone or being deleted, although the row may say that the cluster
-/// is under way. A restarted controller might not find that end, unless the work of the post-action shows it.
-pub(super) fn has_lost_end(cluster: &Cluster, record: &Record) -> bool {
+/// True when the last step that takes a slot has ended and its work does not show that, because it is gone or being deleted, or because
+/// the worker pools were waited for, although the row may say that the cluster is under way. A restarted controller might not find that
+/// end, unless the work of the post-action shows it.
+pub(super) fn has_lost_end(cluster: &Cluster, record: &Record, policy: &Policy) -> bool {
     let written = cluster.written.as_deref();
     let may_hold = cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot());
     let mut steps = [Step::Operators, Step::Platform].into_iter();
     let last = steps.find(|step| record.succeeded((*step).into()));
     let is_lost = last.is_some_and(|step| cluster.step_work(step).ours().is_none());
+    let awaited_pools = last == Some(Step::Platform) && policy.worker_pools_timeout.is_some();
+    let is_unshown = (may_hold && is_lost) || (awaited_pools && !tells_update(written, record));
     let post_action = cluster.step_work(Step::PostAction).ours();
-    may_hold && is_lost && post_action.is_none_or(|work| work.attempt != record.attempt)
+    is_unshown && post_action.is_none_or(|work| work.attempt != record.attempt)
+}
+
+/// True when a written record tells the end of the same update.
+fn tells_update(written: Option<&Record>, record: &Record) -> bool {
+    let ended = |record: &Record| {
+        let stage = record.stage(Stage::Platform).filter(|stage| stage.succeeded());
+        stage.map(|stage| stage.started)
+    };
+    written.and_then(ended) == ended(record)
 }
 
 /// Start of a step's clock. It is that of the record if there is one, because only the controller writes records, while an

@@ -249,9 +249,14 @@ impl ClusterEvaluator<'_> {
         if step != Step::Platform || !(is_lost || self.repoints(step)) {
             return false;
         }
-        if is_lost && self.cluster.awaits_start() {
-            self.wait_for_answer();
-        } else if is_lost || self.has_ended_earlier_update() {
+        let is_over = is_lost || self.has_ended_earlier_update();
+        if is_over && self.cluster.awaits_start() {
+            // It may have been asked for the update of this spec. Its start is kept until that is known, or its time is over.
+            let has_begun = self.out.record.stage(Stage::Platform).is_some();
+            if !has_begun || self.clock_without_work(step).is_some() {
+                self.wait_for_answer();
+            }
+        } else if is_over {
             // It has accepted the update of an earlier spec, which is over, or nothing is left to be withdrawn. It is left out in the
             // next plan.
             self.forget(Stage::Platform);

@@ -299,7 +299,7 @@ fn act(
                 if starts {
                     started.insert(index);
                 }
-            } else {
+            } else if state.record.phase != Phase::Blocked {
                 state.explain(
                     Reason::WaitingForCleanup,
                     "ManifestWorks of the previous upgrade are being removed",

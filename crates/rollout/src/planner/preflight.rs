@@ -1,6 +1,6 @@
 //! Whether a cluster begins its update, by what it says to it (`docs/design/preflight.md`).
 
-use crate::model::{Preflight, Reason, Selection, Step};
+use crate::model::{Phase, Preflight, Reason, Selection, Step};
 use crate::planner::cluster::ClusterEvaluator;
 use crate::planner::windows::{ASKED_AHEAD, WindowState};
 use crate::planner::wording::ASKED_AGAIN;
@@ -46,6 +46,8 @@ impl<'a> ClusterEvaluator<'a> {
                 }
                 return !self.holds;
             }
+            // What blocks the step stays the cause until a try has succeeded.
+            AnswerToUpdate::Unknown(..) if self.out.record.phase == Phase::Blocked => {}
             AnswerToUpdate::Unknown(reason, message) => self.wait(reason, message),
             AnswerToUpdate::Refusal(reason, message) => self.block(reason, message),
         }

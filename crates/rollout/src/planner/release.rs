@@ -1,11 +1,11 @@
 //! Which clusters release their slots only when their rows say so (`docs/design/rules.md#release-row-first`).
 
-use crate::model::{Cluster, Phase, Reason, Record, Step};
+use crate::model::{Cluster, Phase, Policy, Reason, Record, Step};
 use crate::planner::{attempts, evidence};
 
 /// True when the cluster released its slot for a reason that a restarted controller might not find again: a failure,
-/// a blocker, or an edit. (A finished upgrade would be found finished again, as long as its work is there.)
-pub(crate) fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
+/// a blocker, or an edit. (A finished upgrade would be found finished again, as long as its work is there and shows that.)
+pub(crate) fn is_releasing(cluster: &Cluster, record: &Record, policy: &Policy) -> bool {
     let gave_slot_back = match record.phase {
         Phase::PreActionDegraded => true,
         Phase::Failed => matches!(
@@ -21,7 +21,9 @@ pub(crate) fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             attempts::is_under_way(cluster, record)
                 || evidence::work_with_evidence(cluster, record, Step::PreAction).is_some()
         }
-        Phase::Soaking | Phase::PostAction | Phase::Complete => evidence::has_lost_end(cluster, record),
+        Phase::Soaking | Phase::PostAction | Phase::Complete => {
+            evidence::has_lost_end(cluster, record, policy)
+        }
         _ => false,
     };
     let queued = record.phase.is_queued();

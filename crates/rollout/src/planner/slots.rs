@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::model::{Busy, Cluster, GivenApproval, Hold, Policy, Reason, Step};
+use crate::model::{Busy, Cluster, GivenApproval, Hold, Phase, Policy, Reason, Step};
 use crate::planner::canaries::Canaries;
 use crate::planner::checkpoints::{Checkpoints, has_started};
 use crate::planner::cluster::{Evaluation, NextStep};
@@ -184,17 +184,21 @@ impl Slots {
                         evaluation.explain(reason, message);
                     }
                 } else if !evaluation.held_back && !is_cleaned_up_first(evaluation) {
-                    // Removing the works of a previous upgrade takes no slot yet, and the retry of a post-action
-                    // never takes one.
-                    let takes = matches!(evaluation.next, NextStep::Start(step)
-                        if step != Step::PostAction && superseded(cluster, step, true).is_empty());
+                    // Removing the works of a previous upgrade takes neither a slot nor a place at a checkpoint yet: while it
+                    // is under way, the next plan passes the cluster over. The retry of a post-action never takes a slot.
+                    let begins = matches!(evaluation.next, NextStep::Start(step)
+                        if superseded(cluster, step, true).is_empty());
+                    let takes = begins && evaluation.next != NextStep::Start(Step::PostAction);
                     free -= usize::from(takes && !cluster.awaits_start());
                     free_for_repeats -= usize::from(takes && cluster.awaits_start());
                     if let Some((left, _)) = &mut ahead {
-                        *left -= usize::from(counts_anew);
+                        *left -= usize::from(begins && counts_anew);
                     }
                     if evaluation.stale {
-                        evaluation.explain(Reason::PreflightPending, ASKED_AGAIN);
+                        // What blocks it stays the cause until a try has succeeded.
+                        if evaluation.record.phase != Phase::Blocked {
+                            evaluation.explain(Reason::PreflightPending, ASKED_AGAIN);
+                        }
                         granted.to_ask.push(Arc::clone(&cluster.name));
                     } else {
                         granted.starts.insert(index);

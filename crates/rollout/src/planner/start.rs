@@ -73,6 +73,7 @@ impl ClusterEvaluator<'_> {
             if self.out.record.phase.is_queued() {
                 // It has given its slot back. What keeps any queued cluster from starting comes first.
                 self.holds = false;
+                self.phase(Phase::Pending, Reason::None, "");
                 self.ask_to_start(step);
             }
         } else if self.is_first_request(step) && !self.passes_preflight(step) {

@@ -16,6 +16,8 @@ mod approvals;
 mod doubt;
 mod retries;
 
+pub use doubt::stand_in;
+
 /// The time `seconds` after the start of every test.
 #[must_use]
 pub fn at(seconds: i64) -> DateTime<Utc> {

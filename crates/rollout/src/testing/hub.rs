@@ -10,9 +10,13 @@ use crate::maintenance::Calendar;
 use crate::model::{
     Attempt, Eligibility, OperationKind, Preflight, Step, StepStatus, Withdrawal, Work, WorkerPools,
 };
+use crate::planner::{is_newer, is_version};
 
 /// How long an agent takes to clean up a deleted work.
 const FINALIZE: TimeDelta = TimeDelta::seconds(1);
+
+/// What clusters run at first.
+pub(super) const FIRST_VERSION: &str = "4.11.0";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
@@ -29,6 +33,8 @@ pub(super) struct HubWork {
     pub(super) sent: DateTime<Utc>,
     pub(super) attempt: Attempt,
     pub(super) hash: Arc<str>,
+    /// The version that it asks for; empty if it belongs to no upgrade.
+    pub(super) target: Arc<str>,
     pub(super) started: DateTime<Utc>,
     pub(super) soak_started: Option<DateTime<Utc>>,
     /// When the request of the update was taken out of the work.
@@ -99,6 +105,8 @@ pub(super) struct Spoke {
     pub(super) eligibility: Eligibility,
     /// The version that the cluster reports.
     pub(super) version: Arc<str>,
+    /// What is known of its version beside that.
+    pub(super) known_version: Option<Arc<str>>,
     /// What the cluster says to the update.
     pub(super) preflight: Preflight,
     /// What it says when it answers the next time.
@@ -118,6 +126,27 @@ pub(super) struct Spoke {
     /// Steps whose new works the hub rejects as invalid.
     pub(super) refuses: BTreeSet<Step>,
     pub(super) scripts: [Script; 4],
+}
+
+impl Spoke {
+    /// The newest version that the cluster may run. What it reports that is no version says no more than nothing.
+    pub(super) fn newest_version(&self) -> Arc<str> {
+        let known = self.known_version.as_ref();
+        let newer = known.filter(|known| !is_version(&self.version) || is_newer(known, &self.version));
+        Arc::clone(newer.unwrap_or(&self.version))
+    }
+}
+
+/// The version that a cluster has come to, as the status of its platform work tells: the one that was asked for, or the one before.
+fn version_after(work: &HubWork, status: &StepStatus) -> Option<Arc<str>> {
+    let had_ended = work.status == StepStatus::Succeeded;
+    match status {
+        StepStatus::OtherVersion if had_ended => Some(Arc::from(FIRST_VERSION)),
+        StepStatus::Succeeded if !had_ended => {
+            Some(Arc::clone(&work.target)).filter(|target| !target.is_empty())
+        }
+        _ => None,
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -145,6 +174,11 @@ impl Hub {
                     if work.unasked {
                         work.status = StepStatus::OtherVersion;
                         continue;
+                    }
+                    if step == Step::Platform
+                        && let Some(version) = version_after(work, &status)
+                    {
+                        spoke.version = version;
                     }
                     work.status = status;
                     work.unhealthy = unhealthy;

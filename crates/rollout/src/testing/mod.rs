@@ -11,7 +11,8 @@ mod script;
 mod upgrade;
 
 pub use build::{
-    FleetBuilder, PolicyBuilder, RecordBuilder, WorkBuilder, at, first_attempt, fleet, policy, record, work,
+    FleetBuilder, PolicyBuilder, RecordBuilder, WorkBuilder, at, first_attempt, fleet, policy, record,
+    stand_in, work,
 };
-pub use scenario::{Latency, Scenario};
+pub use scenario::{Latency, RowChange, Scenario};
 pub use script::{Rng, Script};

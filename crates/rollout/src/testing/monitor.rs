@@ -1,14 +1,14 @@
 //! What must hold at every step of a scenario, checked on plans and on writes that were carried out, not on the
 //! planner's code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::check::check;
 use crate::model::{
-    Attempt, Busy, Cluster, Fleet, Limit, Operation, Phase, Plan, Policy, Reason, Record, Step,
+    Attempt, Busy, Cluster, Fleet, Limit, Operation, Phase, Plan, Policy, Reason, Record, Selection, Step,
 };
 use crate::planner::plan;
 
@@ -21,6 +21,8 @@ pub(super) struct Watch {
     largest: BTreeMap<usize, usize>,
     /// Clock of each step, per upgrade, cluster, step and attempt.
     clocks: BTreeMap<(usize, Arc<str>, Step, Attempt), DateTime<Utc>>,
+    /// Clusters of which somebody has changed the row, and that was believed. What they have begun may count anew, beyond all slots.
+    excused: BTreeSet<(usize, Arc<str>)>,
 }
 
 impl Watch {
@@ -31,6 +33,16 @@ impl Watch {
     /// A cluster is registered anew, and begins anew.
     pub(super) fn forget(&mut self, name: &str) {
         self.clocks.retain(|(_, cluster, ..), _| **cluster != *name);
+    }
+
+    /// What somebody has written of a cluster is believed.
+    pub(super) fn excuse(&mut self, index: usize, name: &str) {
+        self.forget(name);
+        self.excused.insert((index, Arc::from(name)));
+    }
+
+    fn excused(&self, index: usize) -> usize {
+        self.excused.iter().filter(|(owner, _)| *owner == index).count()
     }
 
     pub(super) fn on_plan(
@@ -103,7 +115,8 @@ impl Watch {
             })
             .count();
         let before = self.held.insert(index, held).unwrap_or(0);
-        if held > size && held > before {
+        let excused = self.excused(index);
+        if held > size + excused && held > before {
             self.fault(
                 now,
                 &format!("{held} slots held, {size} allowed, {before} before"),
@@ -113,9 +126,10 @@ impl Watch {
 
     /// Checks the works on the hub, whatever the controller knows about them.
     pub(super) fn on_hub(&mut self, index: usize, now: DateTime<Utc>, unfinished: usize, size: usize) {
+        let excused = self.excused(index);
         let largest = self.largest.entry(index).or_default();
         *largest = size.max(*largest);
-        let largest = *largest;
+        let largest = *largest + excused;
         if unfinished > largest {
             self.fault(
                 now,
@@ -151,6 +165,14 @@ impl Watch {
         if drops && first.wake_at.is_some_and(|wake| wake <= soon) {
             return;
         }
+        if is_retried_next(policy, fleet, first) {
+            return;
+        }
+        // The draft of the status says at once that a retry is carried out. No later plan is asked for that retry.
+        let policy = &Policy {
+            retry: policy.retry.clone().filter(|_| !first.retry_done),
+            ..policy.clone()
+        };
         let mut fleet = fleet.clone();
         let (dropped, kept): (Vec<Cluster>, Vec<Cluster>) = fleet
             .clusters
@@ -159,7 +181,7 @@ impl Watch {
         let held = |cluster: &Cluster| {
             let rows = [&cluster.written, &cluster.record];
             let holds = rows.into_iter().flatten().any(|row| row.phase.holds_slot());
-            holds && cluster.written.is_some()
+            cluster.slot_in_doubt || (holds && cluster.written.is_some())
         };
         fleet.clusters = kept;
         fleet.unreleased += dropped.iter().filter(|cluster| held(cluster)).count();
@@ -192,9 +214,6 @@ impl Watch {
             self.fault(now, &format!("planned twice: {:?}", second.operations));
         }
         for (one, two) in first.clusters.iter().zip(&second.clusters) {
-            if policy.retry.is_some() && one.record.phase == Phase::Failed {
-                continue;
-            }
             // Which of several reasons not to start is given may depend on what starts meanwhile.
             let given = Record {
                 reason: one.record.reason,
@@ -293,6 +312,23 @@ pub(super) fn busy(operation: &Operation) -> Busy {
     }
 }
 
+/// True when a cluster has failed only in this plan and the retry is not carried out yet: the next plan queues the cluster again, and
+/// it does not count as a failure any more, so that others may start.
+fn is_retried_next(policy: &Policy, fleet: &Fleet, plan: &Plan) -> bool {
+    let Some(retry) = policy.retry.as_ref().filter(|_| !plan.retry_done) else {
+        return false;
+    };
+    plan.clusters.iter().any(|state| {
+        let record = &state.record;
+        let may_be_retried = named(fleet, &state.name)
+            .is_some_and(|cluster| cluster.selection == Selection::In && cluster.left_out.is_none());
+        may_be_retried
+            && record.phase.has_failed()
+            && !retry.has_caused(&record.attempt)
+            && retry.concerns(&state.name, record)
+    })
+}
+
 /// True when a final phase changed within its attempt, other than by a post-action that recovered.
 fn reverses(before: &Record, after: &Record) -> bool {
     let recovered = matches!(
@@ -313,7 +349,8 @@ pub(super) fn named<'a>(fleet: &'a Fleet, name: &str) -> Option<&'a Cluster> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Phase, Step, Watch};
+    use super::{Limit, Phase, Reason, Step, Watch};
+    use crate::model::{Outcome, Stage};
     use crate::testing::{at, fleet, policy, record, work};
 
     #[test]
@@ -336,5 +373,37 @@ mod tests {
         let mut watch = Watch::default();
         watch.on_plan(0, at(60), &policy, &fleet, &plan);
         assert_eq!(watch.faults, [""; 0]);
+    }
+
+    #[test]
+    fn a_failure_that_a_pending_retry_has_not_reached_keeps_others_from_starting_until_the_next_plan() {
+        let retried = record(Phase::Pending).retry("again");
+        let failed = record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout).done(
+            Stage::Platform,
+            0,
+            Outcome::Failed,
+        );
+        // Once the row of the other cluster is written, the retry is carried out, and this failure is not one of those it was for.
+        for (row, done) in [(retried, true), (failed, false)] {
+            let fleet = fleet()
+                .cluster("a")
+                .work(Step::Platform, work(0).running())
+                .record(row)
+                .cluster("b")
+                .work(Step::Platform, work(5).running())
+                .read(Step::Platform, 18)
+                .record(record(Phase::Partial).stage(Stage::Platform, 5))
+                .cluster("c")
+                .build();
+            let asked = policy().timeouts(13, 13).max_failures(Limit::Count(0));
+            let policy = asked.retry("again").build();
+            let plan = crate::planner::plan(at(20), &policy, &fleet);
+            assert_eq!(plan.clusters[1].record.phase, Phase::Failed);
+            assert_eq!(plan.operations, []);
+            assert_eq!(plan.retry_done, done);
+            let mut watch = Watch::default();
+            watch.on_plan(0, at(20), &policy, &fleet, &plan);
+            assert_eq!(watch.faults, [""; 0]);
+        }
     }
 }

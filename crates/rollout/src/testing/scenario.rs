@@ -1,9 +1,12 @@
 //! A scenario: time, upgrades and a hub. It carries out plans until nothing changes any more.
 
 mod answers;
+mod approvals;
 mod edits;
 mod landing;
 mod members;
+mod silence;
+mod versions;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,8 +14,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+pub use self::edits::RowChange;
+use self::landing::row_answer;
 use super::build::at;
-use super::hub::{Hub, HubWork, Owner, Spoke};
+use super::hub::{FIRST_VERSION, Hub, HubWork, Owner, Spoke};
 use super::monitor::{Watch, named};
 use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
@@ -96,7 +101,8 @@ impl Scenario {
             gone: false,
             registered: self.now,
             eligibility: Eligibility::Eligible,
-            version: Arc::from("4.11.0"),
+            version: Arc::from(FIRST_VERSION),
+            known_version: None,
             preflight: Preflight::Ready,
             says: Preflight::Ready,
             answers_at: None,
@@ -135,17 +141,6 @@ impl Scenario {
         change(&mut upgrade.policy);
         let refused = |slot: &StepWork| matches!(slot, StepWork::Refused { .. });
         upgrade.blockers.retain(|_, slot| !refused(slot));
-    }
-
-    /// Somebody approves the latest plan of an upgrade at all its checkpoints, for that many seconds or for ever.
-    pub fn approve(&mut self, upgrade: usize, seconds: Option<i64>) {
-        let (now, length) = (self.now, seconds.map(TimeDelta::seconds));
-        self.upgrades[upgrade].approve(now, length.map(|length| now + length));
-    }
-
-    /// Somebody deletes all approvals of an upgrade.
-    pub fn disapprove(&mut self, upgrade: usize) {
-        self.upgrades[upgrade].approvals.clear();
     }
 
     /// Replaces the policy.
@@ -220,11 +215,6 @@ impl Scenario {
         self.spoke(name, |spoke, _| spoke.worker_pools = pools);
     }
 
-    /// Sets the version that a cluster reports.
-    pub fn runs(&mut self, name: &str, version: &str) {
-        self.spoke(name, |spoke, _| spoke.version = Arc::from(version));
-    }
-
     /// Sets whether a cluster may start.
     pub fn eligibility(&mut self, name: &str, eligibility: Eligibility) {
         self.spoke(name, |spoke, _| spoke.eligibility = eligibility);
@@ -251,6 +241,7 @@ impl Scenario {
                     retry: Arc::from(""),
                 },
                 hash: Arc::from(""),
+                target: Arc::from(""),
                 started: now,
                 soak_started: None,
                 withdrawn: None,
@@ -298,7 +289,10 @@ impl Scenario {
                 self.carry_out(upgrade, &write);
             }
         }
-        self.upgrades[upgrade].forget(self.now);
+        let rng = &mut self.rng;
+        for name in self.upgrades[upgrade].forget(self.now, || rng.chance(50)) {
+            self.watch.excuse(upgrade, &name);
+        }
     }
 
     /// The time, in seconds.
@@ -410,19 +404,16 @@ impl Scenario {
         next.chain(self.hub.next(self.now)).min()
     }
 
-    /// Silences the watches of an upgrade's controller without an error, or ends the silence.
-    pub fn deafen(&mut self, upgrade: usize, deaf: bool) {
-        self.upgrades[upgrade].deaf = deaf.then(|| self.hub.clone());
-    }
-
-    /// Number of clusters with unfinished works on the hub, whatever the controller knows about them.
+    /// Number of clusters with unfinished works on the hub, whatever the controller knows about them. What is left from before a cluster
+    /// was registered anew holds no slot.
     #[must_use]
     pub fn unfinished(&self, upgrade: usize) -> usize {
         let spokes = self.hub.spokes.iter().filter(|(_, spoke)| !spoke.gone);
         spokes
             .filter(|(name, spoke)| {
-                let record = self.upgrades[upgrade].drafts.get(*name);
-                let counts = |work: &HubWork| {
+                let owner = &self.upgrades[upgrade];
+                let record = owner.drafts.get(*name);
+                let counts = |step: Step, work: &HubWork| {
                     let running = matches!(
                         work.status,
                         StepStatus::NotYet | StepStatus::OtherVersion | StepStatus::Running
@@ -431,19 +422,22 @@ impl Scenario {
                         record.attempt == work.attempt
                             && (record.phase == Phase::Pending || record.phase.holds_slot())
                     });
-                    let is_former = work.created < spoke.registered;
+                    let is_former = work.created < spoke.registered
+                        || owner.is_sent_before(name, step, work, spoke.registered);
                     let is_own =
                         work.owner == Owner::Upgrade(upgrade) && !is_former && work.spoiled.is_none();
                     is_own && work.deleted.is_none() && running && open
                 };
-                let of_slots = &spoke.works[..=Step::Operators.index()];
-                of_slots.iter().flatten().any(counts)
+                let works = spoke.works.iter().zip(Step::ALL);
+                let mut of_slots = works.filter(|(_, step)| *step != Step::PostAction);
+                of_slots.any(|(work, step)| work.as_ref().is_some_and(|work| counts(step, work)))
             })
             .count()
     }
 
     /// Carries out everything that happens at the present time.
     fn tick(&mut self) {
+        self.hear_watches();
         for _ in 0..ROUNDS {
             let mut moved = false;
             for (name, step, work) in self.hub.report(self.now) {
@@ -459,7 +453,8 @@ impl Scenario {
             moved |= self.land_late();
             for index in 0..self.upgrades.len() {
                 moved |= self.land(index);
-                moved |= self.upgrades[index].flush(self.now);
+                let (latency, rng) = (self.latency, &mut self.rng);
+                moved |= self.upgrades[index].flush(self.now, || row_answer(latency, rng));
                 moved |= self.think(index);
                 let size = self.upgrades[index].last.summary.max_concurrency;
                 let unfinished = self.unfinished(index);
@@ -547,7 +542,8 @@ impl Scenario {
             (landing, _) => landing,
         };
         let step = operation.step();
-        let hash = self.upgrades[index].policy.steps[step.index()].clone();
+        let policy = &self.upgrades[index].policy;
+        let (hash, target) = (policy.steps[step.index()].clone(), Arc::clone(&policy.target));
         let cluster = operation.cluster();
         let spoke = self.hub.spokes.get(cluster);
         let is_forbidden = spoke.is_some_and(|spoke| spoke.forbids.contains(&operation.kind()));
@@ -568,14 +564,19 @@ impl Scenario {
         self.operations += 1;
         let key = (Arc::clone(cluster), step);
         let repeats = self.upgrades[index].unsettled.contains_key(&key);
+        let hub = self.upgrades[index].deaf.as_ref().unwrap_or(&self.hub);
+        let work = hub.spokes.get(cluster).map(|spoke| &spoke.works[step.index()]);
+        let known = work.and_then(Option::as_ref).map(|work| work.created);
         self.upgrades[index].writes.push(Write {
             issued: self.now,
+            known,
             repeats,
             late: false,
             cluster: Arc::clone(cluster),
             operation: operation.clone(),
             starts,
             hash: hash.unwrap_or_else(|| Arc::from("")),
+            target,
             lands: self.now + TimeDelta::seconds(lands.cast_signed()),
             landing,
         });

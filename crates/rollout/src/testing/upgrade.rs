@@ -1,5 +1,6 @@
 //! One controller of a scenario: what it remembers, what it has written, and what it sees.
 
+mod rows;
 mod works;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,16 +8,14 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::hub::{Hub, Owner};
+use self::rows::SentRow;
+use super::hub::{Hub, Owner, Spoke};
 use super::monitor::busy;
 use crate::model::{
     Attempt, Busy, Cluster, ClusterBackoff, Fleet, GivenApproval, LeftOut, Operation, OperationKind,
     PendingRetry, Phase, Plan, Policy, Record, RetryScope, Rival, RivalHold, Selection, Step, StepStatus,
-    StepWork, Work,
+    StepWork, Work, WorkerPools,
 };
-
-/// How long changes that are not urgent are collected before they are written.
-const COALESCE: TimeDelta = TimeDelta::seconds(2);
 
 /// This long after it was abandoned, a write is certainly not carried out any more.
 const SETTLED: TimeDelta = TimeDelta::seconds(90);
@@ -39,9 +38,13 @@ pub(super) struct Write {
     pub(super) operation: Operation,
     pub(super) starts: bool,
     pub(super) hash: Arc<str>,
+    /// The version that the upgrade asks for.
+    pub(super) target: Arc<str>,
     pub(super) issued: DateTime<Utc>,
     pub(super) lands: DateTime<Utc>,
     pub(super) landing: Landing,
+    /// When the work was created that is known under the name, if one is.
+    pub(super) known: Option<DateTime<Utc>>,
     /// True when an earlier write of the same kind may have been carried out or may still be.
     pub(super) repeats: bool,
     /// True when the write is carried out after it was abandoned.
@@ -57,6 +60,16 @@ pub(super) struct Unsettled {
     created: Option<Attempt>,
     /// When the last one was abandoned.
     last: DateTime<Utc>,
+}
+
+/// What is in doubt at a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubts {
+    /// The step for which it is not known whether its work was created.
+    pub(super) open: Option<Step>,
+    /// Another step for which a creation may still be carried out.
+    late: Option<Step>,
+    also_late: [Option<Step>; 3],
 }
 
 impl Unsettled {
@@ -91,15 +104,29 @@ pub(super) struct Upgrade {
     pub(super) rows: BTreeMap<Arc<str>, Arc<Record>>,
     /// Rows of dropped clusters, and when they are to be removed. Until then they survive a restart, too.
     pub(super) dropped: BTreeMap<Arc<str>, (Arc<Record>, DateTime<Utc>)>,
+    /// Rows that the hub has, and the controller has not heard that.
+    unheard: BTreeMap<Arc<str>, Arc<Record>>,
+    /// What the rows were before they were last written.
+    earlier: BTreeMap<Arc<str>, Arc<Record>>,
+    /// What the hub has instead of rows that somebody has changed, until they are written again. A restart finds it.
+    changed: BTreeMap<Arc<str>, Option<Arc<Record>>>,
+    /// What the rows that cannot be read were before.
+    readable: BTreeMap<Arc<str>, Arc<Record>>,
     /// All following fields are in memory only.
     pub(super) drafts: BTreeMap<Arc<str>, Arc<Record>>,
     pub(super) due: BTreeMap<Arc<str>, DateTime<Utc>>,
+    /// Rows that were sent and have no answer yet.
+    sent: BTreeMap<Arc<str>, SentRow>,
+    /// Clusters that may hold slots by rows that were sent since the hub was last known to have accepted one.
+    slots_in_doubt: BTreeSet<Arc<str>>,
     pub(super) writes: Vec<Write>,
     pub(super) backoff: BTreeMap<Arc<str>, DateTime<Utc>>,
     pub(super) unsettled: BTreeMap<(Arc<str>, Step), Unsettled>,
     pub(super) read: BTreeMap<Arc<str>, (Step, DateTime<Utc>)>,
     /// Set while the watches are silent: the hub as the watches and later responses showed it.
     pub(super) deaf: Option<Hub>,
+    /// When the silence ends, if it ends by itself.
+    pub(super) hears_at: Option<DateTime<Utc>>,
     pub(super) blockers: BTreeMap<(Arc<str>, Step), StepWork>,
     pub(super) vanished: BTreeMap<(Arc<str>, Step), Work>,
     /// Works that were seen before their clusters were registered anew, and were not read since.
@@ -125,13 +152,20 @@ impl Upgrade {
             approvals: Vec::new(),
             rows: BTreeMap::new(),
             dropped: BTreeMap::new(),
+            unheard: BTreeMap::new(),
+            earlier: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            readable: BTreeMap::new(),
             drafts: BTreeMap::new(),
             due: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            slots_in_doubt: BTreeSet::new(),
             writes: Vec::new(),
             backoff: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             read: BTreeMap::new(),
             deaf: None,
+            hears_at: None,
             blockers: BTreeMap::new(),
             vanished: BTreeMap::new(),
             unconfirmed: BTreeMap::new(),
@@ -178,10 +212,16 @@ impl Upgrade {
         }
     }
 
-    /// Approves the latest plan at all its checkpoints.
-    pub(super) fn approve(&mut self, now: DateTime<Utc>, expires: Option<DateTime<Utc>>) {
+    /// Approves the latest plan at one of its checkpoints, or at all.
+    pub(super) fn approve(
+        &mut self,
+        only: Option<usize>,
+        now: DateTime<Utc>,
+        expires: Option<DateTime<Utc>>,
+    ) {
         let Some(hash) = &self.last.hash else { return };
-        for checkpoint in &self.policy.checkpoints {
+        let checkpoints = self.policy.checkpoints.iter().enumerate();
+        for (_, checkpoint) in checkpoints.filter(|(number, _)| only.is_none_or(|only| only == *number)) {
             self.approvals.push(GivenApproval {
                 checkpoint: Arc::clone(&checkpoint.name),
                 plan_hash: Arc::clone(hash.as_str()),
@@ -193,102 +233,16 @@ impl Upgrade {
         }
     }
 
-    /// Loses everything that is only in memory.
-    pub(super) fn forget(&mut self, now: DateTime<Utc>) {
-        for (name, (record, _)) in std::mem::take(&mut self.dropped) {
-            self.rows.insert(name, record);
-        }
-        self.drafts = self.rows.clone();
-        self.due.clear();
-        self.writes.clear();
-        self.backoff.clear();
-        self.unsettled.clear();
-        self.read.clear();
-        self.blockers.clear();
-        self.vanished.clear();
-        self.unconfirmed.clear();
-        self.done = None;
-        for selection in self.selection.values_mut() {
-            if matches!(selection, Selection::Left(_)) {
-                *selection = Selection::Left(now);
-            }
-        }
-    }
-
-    /// Keeps the plan's records until they are due to be written; `urgent` is how long an urgent one takes.
-    pub(super) fn adopt(&mut self, plan: &Plan, now: DateTime<Utc>, urgent: TimeDelta) -> bool {
-        let mut changed = false;
-        for state in &plan.clusters {
-            if let Some((record, _)) = self.dropped.remove(&state.name) {
-                self.rows.insert(Arc::clone(&state.name), record);
-            }
-            if self.drafts.get(&state.name) != Some(&state.record) {
-                changed = true;
-                self.drafts
-                    .insert(Arc::clone(&state.name), Arc::clone(&state.record));
-            }
-            if self.rows.get(&state.name) == Some(&state.record) {
-                self.due.remove(&state.name);
-                continue;
-            }
-            let at = now + if state.urgent { urgent } else { COALESCE };
-            let due = self.due.entry(Arc::clone(&state.name)).or_insert(at);
-            *due = at.min(*due);
-        }
-        for name in &plan.dropped {
-            changed = true;
-            self.vanished.retain(|(cluster, _), _| cluster != name);
-            let draft = self.drafts.remove(name);
-            self.due.remove(name);
-            if let Some(record) = self.rows.remove(name) {
-                let record = draft.filter(|draft| draft.phase.holds_slot()).unwrap_or(record);
-                let wait = if record.phase.holds_slot() {
-                    urgent
-                } else {
-                    COALESCE
-                };
-                self.dropped.insert(Arc::clone(name), (record, now + wait));
-            }
-        }
-        changed
-    }
-
-    /// Writes the rows that are due. Returns true when there were any.
-    pub(super) fn flush(&mut self, now: DateTime<Utc>) -> bool {
-        let due: Vec<_> = self
-            .due
-            .iter()
-            .filter(|(_, at)| **at <= now)
-            .map(|(name, _)| Arc::clone(name))
-            .collect();
-        for name in &due {
-            self.due.remove(name);
-            if let Some(draft) = self.drafts.get(name) {
-                self.rows.insert(Arc::clone(name), Arc::clone(draft));
-            }
-        }
-        let before = self.dropped.len();
-        self.dropped.retain(|_, (_, at)| *at > now);
-        let rows = &self.rows;
-        self.vanished
-            .retain(|(name, step), work| is_untold(rows.get(name), *step, work));
-        let done = self.done.take();
-        let retried = done.is_some();
-        if let Some(retry) = done {
-            self.note_retry(retry);
-        }
-        !due.is_empty() || self.dropped.len() < before || retried
-    }
-
     /// When something in memory is due next.
     pub(super) fn next(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let landings = self.writes.iter().map(|write| write.lands);
         let doubts = self.unsettled.values().map(Unsettled::over);
         let doubts = doubts.filter(|over| *over > now);
         landings
-            .chain(self.due.values().copied())
+            .chain(self.next_row())
             .chain(self.dropped.values().map(|(_, at)| *at))
             .chain(self.wake)
+            .chain(self.hears_at)
             .chain(doubts)
             .min()
     }
@@ -351,9 +305,8 @@ impl Upgrade {
         });
     }
 
-    /// The step for which it is not known whether its work was created, and another step for which a creation may
-    /// still be carried out.
-    pub(super) fn doubts(&self, index: usize, hub: &Hub, name: &str) -> (Option<Step>, Option<Step>) {
+    /// What is in doubt at a cluster.
+    pub(super) fn doubts(&self, index: usize, hub: &Hub, name: &str) -> Doubts {
         let doubts = || {
             self.unsettled
                 .iter()
@@ -361,14 +314,18 @@ impl Upgrade {
         };
         let open = doubts().find(|((_, step), unsettled)| !unsettled.has_landed(index, hub, name, *step));
         let open = open.map(|((_, step), _)| *step);
-        let late = doubts()
+        let mut late = doubts()
             .map(|((_, step), _)| *step)
-            .find(|step| Some(*step) != open);
-        (open, late)
+            .filter(|step| Some(*step) != open);
+        Doubts {
+            open,
+            late: late.next(),
+            also_late: [late.next(), late.next(), late.next()],
+        }
     }
 
     /// The attempt of a start that is on its way, or of which it is not known whether it was carried out.
-    fn awaited_attempt(&self, name: &Arc<str>, doubts: (Option<Step>, Option<Step>)) -> Option<Attempt> {
+    fn awaited_attempt(&self, name: &Arc<str>, doubts: Doubts) -> Option<Attempt> {
         let starting = self.writes.iter().find_map(|write| match &write.operation {
             Operation::Create { attempt, .. } | Operation::Update { attempt, .. }
                 if write.cluster == *name && busy(&write.operation) == Busy::Starting =>
@@ -378,8 +335,11 @@ impl Upgrade {
             _ => None,
         });
         let in_doubt = || {
-            let doubts = [doubts.0, doubts.1].into_iter().flatten();
-            let mut starts = doubts.filter(|step| *step != Step::PostAction);
+            let known = [doubts.open, doubts.late].into_iter();
+            let mut starts = known
+                .chain(doubts.also_late)
+                .flatten()
+                .filter(|step| *step != Step::PostAction);
             starts.find_map(|step| self.unsettled.get(&(Arc::clone(name), step))?.created.as_ref())
         };
         in_doubt().or(starting).cloned()
@@ -395,6 +355,17 @@ impl Upgrade {
                 busy(&write.operation)
             }
         }))
+    }
+
+    /// What is known of the worker pools of a cluster. That they are updated counts only while it waits for them.
+    fn worker_pools(&self, name: &str, spoke: &Spoke) -> WorkerPools {
+        let record = self.drafts.get(name);
+        let waits = record.is_some_and(|record| record.phase == Phase::Workers);
+        if spoke.worker_pools == WorkerPools::Updated && !waits {
+            WorkerPools::NotAsked
+        } else {
+            spoke.worker_pools.clone()
+        }
     }
 
     /// True when the row has the phase of the record in the same run. Until then the next leader would go on.
@@ -484,7 +455,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
         .iter()
         .filter_map(|name| Some((name, hub.spokes.get(name)?)))
         .map(|(name, spoke)| (name, spoke, upgrade.doubts(index, hub, name)))
-        .map(|(name, spoke, (unsettled, late))| Cluster {
+        .map(|(name, spoke, doubts)| Cluster {
             name: Arc::clone(name),
             selection: upgrade
                 .selection
@@ -507,7 +478,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 .filter(|_| !upgrade.is_former_record(index, name, spoke))
                 .cloned(),
             written: upgrade.rows.get(name).cloned(),
-            slot_in_doubt: false,
+            slot_in_doubt: upgrade.slots_in_doubt.contains(name) || upgrade.is_unreleased(name),
             busy: upgrade.busy(name),
             backoff: upgrade.backoff.get(name).map(|until| ClusterBackoff {
                 until: *until,
@@ -515,26 +486,27 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 lasting: spoke.forbids.contains(&OperationKind::Create),
                 deletion_lasting: spoke.forbids.contains(&OperationKind::Delete),
             }),
-            unsettled,
-            late,
-            also_late: [None; 3],
-            awaited_attempt: upgrade.awaited_attempt(name, (unsettled, late)),
+            unsettled: doubts.open,
+            late: doubts.late,
+            also_late: doubts.also_late,
+            awaited_attempt: upgrade.awaited_attempt(name, doubts),
             read: upgrade.read.get(name).copied(),
             version: Arc::clone(&spoke.version),
-            newest_version: Arc::clone(&spoke.version),
+            newest_version: spoke.newest_version(),
             preflight: spoke.preflight.clone(),
             has_stale_image: spoke.stale_image,
-            worker_pools: spoke.worker_pools.clone(),
+            worker_pools: upgrade.worker_pools(name, spoke),
         })
         .collect();
     Fleet {
         clusters,
         calendars,
         approvals: upgrade.approvals.as_slice().into(),
+        // One that is back counts as itself.
         unreleased: upgrade
             .dropped
-            .values()
-            .filter(|(record, _)| record.phase.holds_slot())
+            .keys()
+            .filter(|name| upgrade.is_unreleased(name) && !names.contains(*name))
             .count(),
     }
 }

@@ -6,24 +6,11 @@ use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{
-    Checkpoint, CheckpointPlace, CheckpointProgress, Hold, KnownApprovals, Limit, Outcome, Phase, Plan,
-    Reason, Stage, StallReason, Step,
+    Busy, CheckpointPlace, CheckpointProgress, Hold, KnownApprovals, Limit, Outcome, Phase, Plan, Reason,
+    RivalHold, Stage, StallReason, Step, StepWork,
 };
 use crate::planner::hash_of_plan;
 use crate::testing::{FleetBuilder, PolicyBuilder, at, fleet, policy, record, work};
-
-/// What a random spec has: no checkpoint, one behind the canaries, or one behind some clusters.
-pub(super) fn checkpoints(place: Option<u32>) -> Vec<Checkpoint> {
-    let place = place.map(|count| match count {
-        5.. => CheckpointPlace::CanariesComplete,
-        count => CheckpointPlace::Started(Limit::Count(count)),
-    });
-    let checkpoint = |at| Checkpoint {
-        name: Arc::from("c"),
-        at,
-    };
-    place.map(checkpoint).into_iter().collect()
-}
 
 const WAITS: (Phase, Reason) = (Phase::Pending, Reason::WaitingForApproval);
 const NOTHING: [&str; 0] = [];
@@ -177,6 +164,39 @@ fn exactly_as_many_clusters_start_as_a_checkpoint_says() {
     assert_eq!(writes(&none), NOTHING);
     let all = planned(0, policy().checkpoint_at("never", 9), three());
     assert_eq!(writes(&all).len(), 3);
+}
+
+/// Otherwise those behind it would wait for an approval that nobody needs yet, and would start in the next plan all the same.
+#[test]
+fn a_cluster_that_a_previous_upgrade_gives_up_takes_no_place_at_a_checkpoint_before_it_starts() {
+    let asked = || policy().max_concurrency(1).checkpoint_at("one", 1);
+    let given_up = |fleet: FleetBuilder| {
+        let rival = StepWork::Rival { terminating: false };
+        fleet.rival(RivalHold::Yielding).step_work(Step::Operators, rival)
+    };
+    let first = || given_up(fleet().cluster("a"));
+    let plan = planned(0, asked(), first().cluster("b").cluster("c"));
+    assert_eq!(
+        writes(&plan),
+        ["delete a/Operators Superseded", "create b/Platform"]
+    );
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+    assert_eq!(stand(&plan, "c"), WAITS);
+    let removing = || first().busy(Busy::Other);
+    let plan = planned(0, asked(), removing().cluster("b").cluster("c"));
+    assert_eq!(writes(&plan), ["create b/Platform"], "nor while they are removed");
+
+    let both = planned(0, asked(), given_up(first().cluster("b")));
+    let deletions = ["delete a/Operators Superseded", "delete b/Operators Superseded"];
+    assert_eq!(writes(&both), deletions);
+    let meanwhile = given_up(removing().cluster("b")).busy(Busy::Other);
+    assert_eq!(writes(&planned(0, asked(), meanwhile)), NOTHING);
+
+    let begun = fleet().cluster("a").cluster("b");
+    let begun = begun.work(Step::Platform, work(0).running());
+    let begun = begun.record(record(Phase::Partial).stage(Stage::Platform, 0));
+    let plan = planned(10, asked(), begun);
+    assert_eq!((writes(&plan).len(), stand(&plan, "a")), (0, WAITS));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{planned, record_of, stand, writes};
-use crate::model::{Busy, Phase, Reason, RivalHold, Stage, StallReason, Step, StepWork};
+use crate::model::{Busy, Phase, Preflight, Reason, RivalHold, Stage, StallReason, Step, StepWork};
 use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -241,6 +241,37 @@ fn a_pause_or_an_absent_agent_does_not_hide_a_refusal() {
         let plan = planned(10, asked, fleet);
         assert_eq!(writes(&plan), NOTHING);
         assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+    }
+}
+
+#[test]
+fn a_refusal_stays_the_cause_while_its_cluster_is_asked_again_or_has_not_answered() {
+    let required = || policy().requires_preflight();
+    let refused = || fleet().cluster("dev1").refused(Step::Platform, 5);
+    for (asked, answer, is_asked_again) in [
+        (policy(), Preflight::Stale, true),
+        (required(), Preflight::Stale, true),
+        (required(), Preflight::NotAsked, false),
+        (policy().awaits_answers(), Preflight::NotAsked, false),
+    ] {
+        for fleet in [
+            remembered(Step::Platform, record(Phase::Blocked)),
+            refused().record(record(Phase::Blocked).reason(Reason::WorkRefused)),
+        ] {
+            let mut fleet = fleet.preflight(answer.clone());
+            for seconds in [10, 11] {
+                let plan = planned(seconds, asked.clone(), fleet.clone());
+                assert_eq!(writes(&plan), NOTHING);
+                assert_eq!(!plan.ask_again.is_empty(), is_asked_again);
+                assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+                let told = record_of(&plan, "dev1").clone();
+                assert_eq!(told.refused_step, Some(Step::Platform));
+                assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+                fleet = fleet.record(told);
+            }
+            let plan = planned(12, asked.clone(), fleet.preflight(Preflight::Ready));
+            assert_eq!(writes(&plan), ["create dev1/Platform"]);
+        }
     }
 }
 

@@ -136,6 +136,34 @@ fn an_aborted_cluster_in_flight_is_not_asked_for_the_update_of_a_later_spec() {
     }
 }
 
+/// It may have been asked for the present update before it began the earlier one.
+#[test]
+fn an_aborted_cluster_that_has_ended_an_earlier_update_keeps_its_start_while_its_request_is_in_doubt() {
+    let r2 = || policy().edited("r2", &[Step::Platform]);
+    for phase in [Phase::Initialized, Phase::Partial] {
+        let row = || record(phase).reason(Reason::Running).revision("r2");
+        let ended = || {
+            let a = fleet().cluster("a").aborted("wrong site");
+            let a = a.work(Step::Platform, work(0).status(StepStatus::Succeeded));
+            a.record(row().stage(Stage::Platform, 30))
+        };
+        let doubtful = || ended().unsettled(Step::Platform);
+        let plan = planned(100, r2(), doubtful());
+        assert_eq!(writes(&plan), ["read a/Platform"], "{phase}");
+        assert_eq!(stand(&plan, "a"), (phase, Reason::WriteFailed));
+        assert!(record_of(&plan, "a").stage(Stage::Platform).is_some(), "{phase}");
+        refused(Kind::LeftOut, 100, r2(), doubtful(), |plan| {
+            let record = Arc::make_mut(&mut plan.clusters[0].record);
+            record.phase = Phase::Pending;
+            record.stages[Stage::Platform.index()] = None;
+        });
+
+        let plan = planned(100, r2(), ended());
+        assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+        assert!(record_of(&plan, "a").stage(Stage::Platform).is_none(), "{phase}");
+    }
+}
+
 /// Somebody has deleted the work by which it was asked for the earlier update, before it was asked for the present one.
 #[test]
 fn a_cluster_that_lost_its_earlier_request_is_asked_for_a_later_one_only_where_that_may_begin() {

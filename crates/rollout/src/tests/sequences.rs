@@ -256,6 +256,26 @@ fn creations_whose_answers_are_lost_and_that_come_about_later_stay_within_max_co
     }
 }
 
+/// The creation that had no answer names an earlier start than the one that followed, which the record has. It is carried out when the
+/// cluster was registered anew and the work of the other one is gone.
+#[test]
+fn a_creation_from_before_its_cluster_was_registered_anew_is_cleaned_up_and_moves_no_clock() {
+    let asked = policy().operators().without(Step::Platform);
+    let mut world = Scenario::new(asked.build(), 1);
+    world.add_cluster("a");
+    world.set_latency(Latency::Losing(5));
+    world.run_until(1);
+    world.set_latency(Latency::Ordered);
+    world.run_until(5);
+    assert_eq!(world.phase(0, "a"), Some(Phase::Operators), "{}", world.log());
+    world.register("a", false);
+    assert!(world.settle(2000), "{}", world.log());
+    assert_eq!(world.log_of("lands late").len(), 1, "{}", world.log());
+    assert_eq!(world.log_of("Leftover").len(), 1, "{}", world.log());
+    assert_eq!(world.phase(0, "a"), Some(Phase::Complete), "{}", world.log());
+    assert_eq!(world.faults(), NONE, "{}", world.log());
+}
+
 #[test]
 fn while_paused_nothing_is_created_again_and_what_comes_about_later_holds_its_slot() {
     let mut world = Scenario::new(policy().max_concurrency(1).build(), 1);

@@ -129,6 +129,17 @@ fn an_edit_takes_no_cluster_out_of_its_pre_action_before_the_work_of_the_next_st
         }
         let late = planned(60, edited(), unread(step, open()));
         assert_eq!(writes(&late), ["read a/PreAction"], "it is bounded by its time");
+        let over = unread(step, open()).read(Step::PreAction, 60);
+        let plan = planned(60, edited(), over.clone());
+        let told = record_of(&plan, "a").clone();
+        assert_eq!(
+            (told.phase, told.reason),
+            (Phase::Pending, Reason::WaitingForCleanup)
+        );
+        assert_eq!(&*told.attempt.revision, "r2", "the edit waits no longer");
+        assert_eq!(writes(&plan), [format!("read a/{step:?}")]);
+        let next = planned(60, edited(), over.draft(told.clone()));
+        assert_eq!(*record_of(&next, "a"), told);
         let goes_on = unread(step, open()).work(Step::PreAction, work(0));
         let plan = planned(10, edited(), goes_on);
         assert_eq!(

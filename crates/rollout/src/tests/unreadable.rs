@@ -189,6 +189,39 @@ fn a_work_that_cannot_be_read_any_more_keeps_its_slot_until_its_time_is_over() {
     assert!(record_of(&late, "c1").message.contains("UnreadableWork"));
 }
 
+/// Otherwise it would count as failed until the next plan, unlike one whose work can be read.
+#[test]
+fn an_edit_reaches_a_cluster_in_the_plan_in_which_the_time_of_its_unreadable_work_is_over() {
+    let edits: [&[Step]; 2] = [&[], &[Step::Platform]];
+    for changed in edits {
+        let edited = || policy().max_concurrency(1).timeouts(60, 60).edited("r2", changed);
+        let cluster = || {
+            let row = record(Phase::Partial).stage(Stage::Platform, 0);
+            let cluster = fleet().cluster("c1").record(row);
+            cluster.step_work(Step::Platform, spoiled())
+        };
+        let unread = planned(60, edited(), cluster().cluster("c2"));
+        assert_eq!(stand(&unread, "c1").0, Phase::Partial);
+        assert_eq!(writes(&unread), ["read c1/Platform"]);
+        let read = || cluster().read(Step::Platform, 60);
+        let plan = planned(60, edited(), read().cluster("c2"));
+        let told = record_of(&plan, "c1").clone();
+        assert_eq!(
+            (told.phase, told.reason),
+            (Phase::Blocked, Reason::UnreadableWork)
+        );
+        assert_eq!(&*told.attempt.revision, "r2");
+        assert_eq!(plan.summary.clusters.failed, 0);
+        assert!(plan.clusters[0].urgent, "its slot is free once its row says so");
+        assert_eq!(writes(&plan), [""; 0]);
+        let next = planned(60, edited(), read().draft(told.clone()).cluster("c2"));
+        assert_eq!(*record_of(&next, "c1"), told);
+        assert_eq!(writes(&next), [""; 0]);
+        let written = planned(61, edited(), read().record(told).cluster("c2"));
+        assert_eq!(writes(&written), ["create c2/Platform"]);
+    }
+}
+
 #[test]
 fn a_cluster_that_left_is_not_dropped_while_a_work_of_it_cannot_be_read() {
     let fleet = fleet()

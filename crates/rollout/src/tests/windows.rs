@@ -181,6 +181,21 @@ fn a_window_that_never_opens_needs_a_human() {
 }
 
 #[test]
+fn what_a_cluster_without_windows_waits_for_after_its_pre_action_is_the_same_in_every_plan() {
+    let short = || calendar("UTC", "0 1 * * *", TimeDelta::hours(1), TimeDelta::hours(1));
+    let silent = || fleet().cluster("a").calendar(short()).unavailable();
+    let prepared = || silent().work(Step::PreAction, work(0).succeeded());
+    let asked = || policy().pre_action();
+    let begun = record(Phase::PreAction).stage(Stage::PreAction, 0);
+    let plan = planned(60, asked(), prepared().record(begun));
+    let waits = (Phase::Pending, Reason::ClusterUnavailable);
+    assert_eq!(stand(&plan, "a"), waits);
+    let told = record_of(&plan, "a").clone();
+    let plan = planned(61, asked(), prepared().record(told));
+    assert_eq!(stand(&plan, "a"), waits);
+}
+
+#[test]
 fn no_cluster_with_a_window_starts_while_the_clock_is_not_trusted() {
     let policy = policy().distrusted_clock().build();
     let fleet = fleet().cluster("a").calendar(second_hour()).cluster("b").build();

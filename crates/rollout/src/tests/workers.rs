@@ -1,6 +1,8 @@
 //! The worker pools, where the platform step waits for them.
 
+use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
+use crate::check::ViolationKind as Kind;
 use crate::model::{Phase, Reason, Stage, Step, StepStatus};
 use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
 
@@ -56,6 +58,45 @@ fn the_time_limit_of_the_pools_ends_when_they_have_followed() {
         assert_eq!(writes(&plan), ["create a/Operators"], "at {now}");
         assert!(record_of(&plan, "a").succeeded(Stage::Platform));
     }
+}
+
+/// The work of the update shows its end, but not that of the pools: a new leader must ask for them again.
+#[test]
+fn pools_that_have_followed_free_the_slot_only_when_that_is_written() {
+    let asked = || asked().max_concurrency(1);
+    let complete = || record(Phase::Complete).succeeded(Stage::Platform, 0);
+    let waiting = || updated(record(Phase::Workers).since(10));
+    let without_row = fleet().cluster("a").work(Step::Platform, work(0).succeeded());
+    for unwritten in [
+        waiting().pools_updated(),
+        waiting().draft(complete()),
+        updated(record(Phase::Partial)).draft(complete()),
+        updated(record(Phase::Pending)).draft(complete()),
+        without_row.draft(complete()),
+    ] {
+        let fleet = unwritten.cluster("b");
+        let plan = planned(20, asked(), fleet.clone());
+        assert_eq!(stand(&plan, "a").0, Phase::Complete);
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        assert!(plan.clusters[0].urgent);
+        refused(Kind::TooManySlots, 20, asked(), fleet, |plan| {
+            plan.operations.push(create("b", Step::Platform, 20));
+        });
+    }
+    let starts_b = |policy: PolicyBuilder, fleet: FleetBuilder| {
+        let plan = planned(20, policy, fleet.cluster("b"));
+        writes(&plan).contains(&"create b/Platform".to_owned())
+    };
+    let with_row = |row: RecordBuilder| {
+        let a = fleet().cluster("a").work(Step::Platform, work(0).succeeded());
+        a.record(row)
+    };
+    assert!(starts_b(asked(), with_row(complete())), "it is written");
+    let soaking = record(Phase::Soaking).succeeded(Stage::Platform, 0);
+    let soaking = with_row(soaking.stage(Stage::Soak, 5)).draft(complete());
+    assert!(starts_b(asked(), soaking), "the row tells of the update");
+    let not_awaited = policy().max_concurrency(1);
+    assert!(starts_b(not_awaited, waiting()), "nobody waits for them");
 }
 
 #[test]

@@ -1,6 +1,25 @@
-//! Writes in progress or in doubt.
+//! Writes in progress or in doubt, and rows that cannot be read.
 
-use super::{Busy, FleetBuilder, Step, first_attempt};
+use std::sync::Arc;
+
+use super::{Attempt, Busy, FleetBuilder, Phase, Reason, Record, Step, first_attempt};
+
+/// The record that stands for a row that cannot be read.
+#[must_use]
+pub fn stand_in(record: &Record) -> Record {
+    Record {
+        attempt: Attempt::default(),
+        phase: Phase::Blocked,
+        reason: Reason::UnreadableRecord,
+        refused_step: None,
+        message: Arc::from("Its phase is unknown"),
+        stages: record
+            .stages
+            .map(|stage| stage.filter(|stage| stage.finished.is_none())),
+        unreadable: true,
+        ..record.clone()
+    }
+}
 
 impl FleetBuilder {
     /// A write for the cluster is in progress. If it starts a step, it is of the first attempt.

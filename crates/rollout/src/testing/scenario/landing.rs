@@ -5,8 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{BLOCKER_BACKOFF, Latency, Scenario, WRITE_BACKOFF};
-use crate::model::{Operation, Record, Step, StepStatus, StepWork};
-use crate::testing::hub::{HubWork, Owner};
+use crate::model::{Attempt, Operation, Record, Step, StepStatus, StepWork};
+use crate::testing::hub::{HubWork, Owner, Spoke};
+use crate::testing::script::Rng;
 use crate::testing::upgrade::{Landing, Write};
 
 /// True when a row tells that a step has ended since its cluster was registered.
@@ -17,21 +18,26 @@ fn tells_end_since(row: &Record, step: Step, registered: DateTime<Utc>) -> bool 
         .is_some_and(|finished| finished >= registered)
 }
 
-impl Scenario {
-    /// Updates what the controller knows about a work from a response.
-    fn learn(&mut self, index: usize, cluster: &Arc<str>, step: Step) {
-        let works = self
-            .hub
-            .spokes
-            .get(cluster)
-            .map(|spoke| &spoke.works[step.index()]);
-        let deaf = self.upgrades[index].deaf.as_mut();
-        let known = deaf.and_then(|hub| hub.spokes.get_mut(cluster));
-        if let (Some(work), Some(known)) = (works, known) {
-            known.works[step.index()].clone_from(work);
-        }
-    }
+/// True when a write is for a work that has gone since. The hub carries out a creation only.
+fn is_overtaken(write: &Write, spoke: &Spoke) -> bool {
+    let work = spoke.works[write.operation.step().index()].as_ref();
+    !matches!(write.operation, Operation::Create { .. }) && work.map(|work| work.created) != write.known
+}
 
+/// How long the answer to a row takes, and whether it is lost although the hub has the row.
+pub(super) fn row_answer(latency: Latency, rng: &mut Rng) -> (TimeDelta, bool) {
+    let (longest, lost) = match latency {
+        Latency::Ordered | Latency::Random | Latency::Losing(_) => return (TimeDelta::zero(), false),
+        Latency::Faulty => (3, 5),
+        Latency::Stalling => (4, 20),
+    };
+    (
+        TimeDelta::seconds(rng.below(longest).cast_signed()),
+        rng.chance(lost),
+    )
+}
+
+impl Scenario {
     /// Carries out the abandoned writes that are due.
     pub(super) fn land_late(&mut self) -> bool {
         let now = self.now;
@@ -77,7 +83,7 @@ impl Scenario {
         let (now, cluster) = (self.now, &write.cluster);
         let step = write.operation.step();
         if write.landing == Landing::Done {
-            self.learn(index, cluster, step);
+            self.learn(cluster, step);
         }
         let upgrade = &mut self.upgrades[index];
         let moves = matches!(
@@ -101,23 +107,41 @@ impl Scenario {
         if (reads || deletes) && write.landing == Landing::Done {
             upgrade.unconfirmed.remove(&(Arc::clone(cluster), step));
         }
-        let (unsettled, _) = upgrade.doubts(index, &self.hub, cluster);
-        if write.landing == Landing::Done && unsettled.is_none() {
+        let doubts = upgrade.doubts(index, &self.hub, cluster);
+        if write.landing == Landing::Done && doubts.open.is_none() {
             upgrade.backoff.remove(cluster);
         } else {
             upgrade.backoff.insert(Arc::clone(cluster), now + WRITE_BACKOFF);
         }
     }
 
+    /// Shows the watch a creation that was carried out. One that was sent for an earlier registration of the cluster does not tell the
+    /// clock of its step: the record may have that of a later try, whose work went with that registration.
+    fn watch_creation(
+        &mut self,
+        index: usize,
+        write: &Write,
+        (attempt, started): (&Attempt, DateTime<Utc>),
+        registered: DateTime<Utc>,
+    ) {
+        if write.issued < registered {
+            return;
+        }
+        let step = write.operation.step();
+        let key = (index, Arc::clone(&write.cluster), step, attempt.clone());
+        let row = self.upgrades[index].rows.get(&write.cluster);
+        let row = row.filter(|row| tells_end_since(row, step, registered)).cloned();
+        self.watch
+            .on_create(self.now, key, started, write.starts, row.as_deref(), write.late);
+    }
+
     pub(super) fn carry_out(&mut self, index: usize, write: &Write) {
         let now = self.now;
         let step = write.operation.step();
-        let Some(spoke) = self.hub.spokes.get_mut(&write.cluster) else {
+        let spoke = self.hub.spokes.get_mut(&write.cluster);
+        let Some(spoke) = spoke.filter(|spoke| !spoke.gone && !is_overtaken(write, spoke)) else {
             return;
         };
-        if spoke.gone {
-            return;
-        }
         let blocker = (Arc::clone(&write.cluster), step);
         let retry_at = now + BLOCKER_BACKOFF;
         let refused = spoke.refuses.contains(&step);
@@ -136,6 +160,7 @@ impl Scenario {
                     sent: write.issued,
                     attempt: attempt.clone(),
                     hash: Arc::clone(&write.hash),
+                    target: Arc::clone(&write.target),
                     started: *started,
                     soak_started: None,
                     withdrawn: None,
@@ -148,12 +173,8 @@ impl Scenario {
                     done: false,
                     applied: false,
                 });
-                let key = (index, Arc::clone(&write.cluster), step, attempt.clone());
                 let registered = spoke.registered;
-                let row = self.upgrades[index].rows.get(&write.cluster);
-                let row = row.filter(|row| tells_end_since(row, step, registered)).cloned();
-                self.watch
-                    .on_create(now, key, *started, write.starts, row.as_deref(), write.late);
+                self.watch_creation(index, write, (attempt, *started), registered);
                 self.upgrades[index].blockers.remove(&blocker);
             }
             (Operation::Create { .. }, Some(work)) => {
@@ -173,6 +194,7 @@ impl Scenario {
                 work.owner = Owner::Upgrade(index);
                 work.attempt = attempt.clone();
                 work.started = *started;
+                work.target = Arc::clone(&write.target);
                 work.ask_again(now, &write.hash);
             }
             (noted, Some(work)) if work.deleted.is_none() && work.owner == Owner::Upgrade(index) => {

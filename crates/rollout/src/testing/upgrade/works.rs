@@ -51,13 +51,24 @@ impl Upgrade {
                 terminating: seen.terminating,
             };
         }
-        let stage = self.drafts.get(name).and_then(|row| row.stage(step.into()));
-        let is_told = stage.is_some_and(|stage| stage.started == work.started);
-        if !is_former && work.is_sent_before(step, registered) && !is_told {
+        if !is_former && self.is_sent_before(name, step, work, registered) {
             let attempt = Attempt::default();
             return StepWork::Ours(Arc::new(Work { attempt, ..seen }));
         }
         StepWork::Ours(Arc::new(seen))
+    }
+
+    /// True when a work was sent for an earlier registration of its cluster, and the record does not have its start.
+    pub(in crate::testing) fn is_sent_before(
+        &self,
+        name: &Arc<str>,
+        step: Step,
+        work: &HubWork,
+        registered: DateTime<Utc>,
+    ) -> bool {
+        let stage = self.drafts.get(name).and_then(|row| row.stage(step.into()));
+        let is_told = stage.is_some_and(|stage| stage.started == work.started);
+        work.is_sent_before(step, registered) && !is_told
     }
 
     /// True when the record of a cluster is of the attempt of a work.
@@ -91,7 +102,7 @@ impl Upgrade {
             let work = spoke.works[step.index()].as_ref();
             let work = work.filter(|work| work.owner == Owner::Upgrade(index));
             work.zip(record.stage(step.into())).is_some_and(|(work, stage)| {
-                let is_since = work.created >= spoke.registered
+                let is_since = !work.is_from_before(step, spoke.registered)
                     && !self.unconfirmed.contains_key(&(Arc::clone(name), step));
                 is_since && work.attempt == record.attempt && stage.started < work.started
             })

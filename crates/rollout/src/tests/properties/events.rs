@@ -8,12 +8,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::model::{
-    Eligibility, Hold, KnownApprovals, Limit, OperationKind, Policy, Preflight, Reason, RetryScope, Step,
-    WorkerPools,
+    Checkpoint, CheckpointPlace, Eligibility, Hold, KnownApprovals, Limit, OperationKind, Policy, Preflight,
+    Reason, RetryScope, Step, WorkerPools,
 };
-use crate::testing::{Scenario, Script};
+use crate::testing::{RowChange, Scenario, Script};
 use crate::tests::abort::left_out;
-use crate::tests::{approvals, windows};
+use crate::tests::windows;
+
+/// What [`crate::testing::policy`] asks for.
+const FIRST_TARGET: &str = "4.12.0";
 
 pub(super) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -34,7 +37,9 @@ pub(super) enum Event {
     Register(usize, bool),
     Block(usize),
     Unblock(usize),
-    Runs(usize, bool),
+    Runs(usize, &'static str),
+    KnownToRun(usize, Option<&'static str>),
+    Target(&'static str),
     AllowDowngrade(bool),
     RequirePreflight(bool),
     AwaitAnswers(bool),
@@ -45,8 +50,9 @@ pub(super) enum Event {
     Pools(usize, bool),
     Window(usize, Option<u8>),
     LeaveOut(usize, Option<bool>),
-    Checkpoint(Option<u32>),
+    Checkpoints(Vec<CheckpointPlace>),
     Approve(Option<i64>),
+    ApproveOne(usize, Option<i64>),
     Disapprove,
     Approvals(KnownApprovals),
     Clock(bool),
@@ -63,6 +69,12 @@ pub(super) enum Event {
     Retry(u8),
     RetryOf(u8, Option<usize>, Option<Reason>),
     LoseStatus,
+    /// Somebody changes a row. If the controller ends at once, the next one believes it.
+    Row(usize, RowChange, bool),
+    /// Somebody fixes a row that cannot be read, or deletes it.
+    Mend(usize, bool),
+    /// The watches tell nothing for that many seconds.
+    Silence(i64),
     Crash,
 }
 
@@ -103,7 +115,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     prop::sample::select(Step::ALL.to_vec())
 }
 
-fn behaviour() -> impl Strategy<Value = Behaviour> {
+pub(super) fn behaviour() -> impl Strategy<Value = Behaviour> {
     use Behaviour::{Fails, FailsThenRecovers, Good, MaybeFailed, Regresses, Silent, Slow, Stuck};
     prop::sample::select(vec![
         Good,
@@ -121,6 +133,23 @@ fn limit(counts: Range<u32>, percents: Range<u32>) -> impl Strategy<Value = Limi
     prop_oneof![counts.prop_map(Limit::Count), percents.prop_map(Limit::Percent)]
 }
 
+/// Where a checkpoint may be.
+fn place() -> impl Strategy<Value = CheckpointPlace> {
+    prop_oneof![
+        1 => Just(CheckpointPlace::CanariesComplete),
+        2 => limit(0..5, 1..100).prop_map(CheckpointPlace::Started),
+    ]
+}
+
+fn checkpoints(places: &[CheckpointPlace]) -> Vec<Checkpoint> {
+    let places = places.iter().enumerate();
+    let named = places.map(|(number, at)| Checkpoint {
+        name: Arc::from(format!("c{number}")),
+        at: *at,
+    });
+    named.collect()
+}
+
 fn kind() -> impl Strategy<Value = OperationKind> {
     use OperationKind::{Create, Delete, MarkSoak, Update, Withdraw};
     prop::sample::select(vec![Create, Update, Withdraw, MarkSoak, Delete])
@@ -135,6 +164,30 @@ fn failure() -> impl Strategy<Value = Reason> {
         Reason::RegressedInSoak,
         Reason::PostActionTimeout,
     ])
+}
+
+/// What clusters run and are asked for.
+fn of_versions() -> impl Strategy<Value = Event> {
+    let cluster = 0..NAMES.len();
+    let reported = prop::sample::select(vec!["", "4.11.0", "4.12.0-rc.1", "4.12.0", "4.12.1"]);
+    let known = prop::option::of(prop::sample::select(vec!["4.11.0", "4.12.0", "4.12.1"]));
+    let target = prop::sample::select(vec!["4.10.0", FIRST_TARGET, "4.12.1", "4.13.0"]);
+    prop_oneof![
+        2 => (cluster.clone(), reported).prop_map(|(c, version)| Event::Runs(c, version)),
+        1 => (cluster, known).prop_map(|(c, version)| Event::KnownToRun(c, version)),
+        2 => target.prop_map(Event::Target),
+        1 => any::<bool>().prop_map(Event::AllowDowngrade),
+    ]
+}
+
+/// What somebody does to the report.
+pub(super) fn of_rows() -> impl Strategy<Value = Event> {
+    let cluster = 0..NAMES.len();
+    let change = prop::sample::select(vec![RowChange::Lost, RowChange::Earlier, RowChange::Unreadable]);
+    prop_oneof![
+        2 => (cluster.clone(), change, any::<bool>()).prop_map(|(c, change, ends)| Event::Row(c, change, ends)),
+        1 => (cluster, any::<bool>()).prop_map(|(c, deletes)| Event::Mend(c, deletes)),
+    ]
 }
 
 pub(super) fn event() -> impl Strategy<Value = Event> {
@@ -155,8 +208,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         2 => (cluster.clone(), any::<bool>()).prop_map(|(c, stay)| Event::Register(c, stay)),
         1 => cluster.clone().prop_map(Event::Block),
         1 => cluster.clone().prop_map(Event::Unblock),
-        2 => (cluster.clone(), any::<bool>()).prop_map(|(c, newer)| Event::Runs(c, newer)),
-        1 => any::<bool>().prop_map(Event::AllowDowngrade),
+        4 => of_versions(),
         1 => any::<bool>().prop_map(Event::RequirePreflight),
         1 => any::<bool>().prop_map(Event::AwaitAnswers),
         2 => (cluster.clone(), 0..6_u8).prop_map(|(c, answer)| Event::Preflight(c, answer)),
@@ -168,6 +220,8 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         2 => (0..3_u8, prop::option::of(cluster.clone()), prop::option::of(failure()))
             .prop_map(|(token, c, reason)| Event::RetryOf(token, c, reason)),
         1 => Just(Event::LoseStatus),
+        3 => of_rows(),
+        2 => (1..75_i64).prop_map(Event::Silence),
         3 => (cluster, prop::option::of(any::<bool>())).prop_map(|(c, how)| Event::LeaveOut(c, how)),
         1 => Just(Event::Disapprove),
         1 => prop::sample::select(vec![
@@ -179,8 +233,9 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         2 => any::<bool>().prop_map(Event::Clock),
         1 => any::<bool>().prop_map(Event::Restored),
         1 => any::<bool>().prop_map(Event::Invalid),
-        1 => prop::option::of(0..6_u32).prop_map(Event::Checkpoint),
+        2 => vec(place(), 0..4).prop_map(Event::Checkpoints),
         2 => prop::option::of(1..60_i64).prop_map(Event::Approve),
+        2 => (0..3_usize, prop::option::of(1..60_i64)).prop_map(|(at, seconds)| Event::ApproveOne(at, seconds)),
         3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
         1 => (step(), any::<bool>()).prop_map(|(step, wanted)| Event::Want(step, wanted)),
         1 => any::<bool>().prop_map(Event::Pause),
@@ -194,11 +249,27 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// What a step is rendered from. An update to another version is another one.
+fn hash(policy: &Policy, step: Step, name: &str) -> Arc<str> {
+    let is_first = step != Step::Platform || *policy.target == *FIRST_TARGET;
+    let target = if is_first { "" } else { &*policy.target };
+    Arc::from(format!("{step:?}@{name}{target}"))
+}
+
+/// The spec asks for another version.
+fn aim(policy: &mut Policy, version: &str) {
+    policy.target = Arc::from(version);
+    if policy.wants(Step::Platform) {
+        policy.steps[Step::Platform.index()] = Some(hash(policy, Step::Platform, "r1"));
+    }
+    name_revision(policy, 1);
+}
+
 /// A new revision of the spec, which concerns the steps that are asked for in it and are among these.
 fn revise(policy: &mut Policy, revision: u8, steps: &[Step]) {
     for step in Step::ALL {
         if steps.contains(&step) && policy.wants(step) {
-            policy.steps[step.index()] = Some(Arc::from(format!("{step:?}@r{revision}")));
+            policy.steps[step.index()] = Some(hash(policy, step, &format!("r{revision}")));
         }
     }
     name_revision(policy, revision);
@@ -206,10 +277,9 @@ fn revise(policy: &mut Policy, revision: u8, steps: &[Step]) {
 
 /// The spec asks for a step from now on, or does not ask for it any more. It always asks for an update or for operators.
 fn want(policy: &mut Policy, step: Step, wanted: bool) {
-    let hash = wanted.then(|| Arc::from(format!("{step:?}@added")));
-    policy.steps[step.index()] = hash;
+    policy.steps[step.index()] = wanted.then(|| hash(policy, step, "added"));
     if !policy.wants(Step::Platform) && !policy.wants(Step::Operators) {
-        policy.steps[Step::Platform.index()] = Some(Arc::from("Platform@added"));
+        policy.steps[Step::Platform.index()] = Some(hash(policy, Step::Platform, "added"));
     }
     name_revision(policy, 1);
 }
@@ -274,7 +344,8 @@ pub(super) fn apply_event(world: &mut Scenario, upgrade: usize, event: &Event) {
             },
         ),
         Event::Unblock(c) => world.eligibility(NAMES[*c], Eligibility::Eligible),
-        Event::Runs(c, newer) => world.runs(NAMES[*c], if *newer { "4.12.1" } else { "4.12.0-rc.1" }),
+        Event::Runs(c, version) => world.runs(NAMES[*c], version),
+        Event::KnownToRun(c, version) => world.is_known_to_run(NAMES[*c], *version),
         Event::Answers(c, after) => world.answers_after(NAMES[*c], *after),
         Event::StaleImage(c) => world.stale_image(NAMES[*c]),
         Event::Preflight(c, answer) => world.preflight(NAMES[*c], preflight(*answer)),
@@ -282,6 +353,7 @@ pub(super) fn apply_event(world: &mut Scenario, upgrade: usize, event: &Event) {
         Event::Window(c, window) => world.calendar(NAMES[*c], window.map(windows::of_minutes)),
         Event::LeaveOut(c, how) => world.leave_out(upgrade, NAMES[*c], how.map(left_out)),
         Event::Approve(seconds) => world.approve(upgrade, *seconds),
+        Event::ApproveOne(at, seconds) => world.approve_one(upgrade, *at, *seconds),
         Event::Disapprove => world.disapprove(upgrade),
         Event::Retry(token) => world.retry(upgrade, &format!("retry-{token}")),
         Event::RetryOf(token, c, reason) => {
@@ -296,6 +368,14 @@ pub(super) fn apply_event(world: &mut Scenario, upgrade: usize, event: &Event) {
             world.retry_of(upgrade, &format!("entry-{token}"), scope);
         }
         Event::LoseStatus => world.lose_status(upgrade),
+        Event::Row(c, change, ends) => {
+            world.change_row(upgrade, NAMES[*c], *change);
+            if *ends {
+                world.crash(upgrade);
+            }
+        }
+        Event::Mend(c, deletes) => world.mend_row(upgrade, NAMES[*c], *deletes),
+        Event::Silence(seconds) => world.deafen_for(*seconds),
         Event::Crash => world.crash(upgrade),
         edit => world.edit(upgrade, |policy| apply_edit(policy, edit)),
     }
@@ -304,11 +384,12 @@ pub(super) fn apply_event(world: &mut Scenario, upgrade: usize, event: &Event) {
 /// What happens to the policy of an upgrade.
 pub(super) fn apply_edit(policy: &mut Policy, event: &Event) {
     match event {
+        Event::Target(version) => aim(policy, version),
         Event::AllowDowngrade(allowed) => policy.allow_downgrade = *allowed,
         Event::RequirePreflight(required) => policy.requires_preflight = *required,
         Event::AwaitAnswers(awaited) => policy.awaits_answers = *awaited,
         Event::WaitForPools(seconds) => policy.worker_pools_timeout = seconds.map(TimeDelta::seconds),
-        Event::Checkpoint(at) => policy.checkpoints = approvals::checkpoints(*at),
+        Event::Checkpoints(places) => policy.checkpoints = checkpoints(places),
         Event::Approvals(known) => policy.approvals = *known,
         Event::Clock(trusted) => policy.clock_trusted = *trusted,
         Event::Invalid(held) => policy.hold = held.then_some(Hold::InvalidSpec),

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 
 use super::events::{Event, apply_edit, event, pools, preflight, step};
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, PendingRetry, Phase, Policy, Reason, Record,
-    Rival, RivalHold, Selection, Step, StepStatus, StepWork, Withdrawal, Work,
+    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, PendingRetry, Policy, Reason, Rival,
+    RivalHold, Selection, Step, StepStatus, StepWork, Withdrawal, Work,
 };
-use crate::testing::at;
+use crate::testing::{at, stand_in};
 use crate::tests::abort::left_out;
 use crate::tests::windows;
 
@@ -226,15 +226,21 @@ fn change_cluster(now: DateTime<Utc>, cluster: &mut Cluster, fact: &Fact) {
 }
 
 fn change_writes(now: DateTime<Utc>, policy: &Policy, cluster: &mut Cluster, fact: &Fact) {
+    let is_unreadable = cluster.record.as_deref().is_some_and(|record| record.unreadable);
     match fact {
         Fact::Row(RowFact::Lost) => (cluster.record, cluster.written) = (None, None),
         Fact::Row(RowFact::Old) => cluster.record.clone_from(&cluster.written),
-        Fact::Row(RowFact::New) => cluster.written = None,
+        // A row that cannot be read was found on the hub, and none is sent in its place.
+        Fact::Row(RowFact::New) if !is_unreadable => cluster.written = None,
         Fact::Row(RowFact::Unreadable) => {
-            let stand_in = cluster.record.as_deref().map(|record| Arc::new(stand_in(record)));
+            let Some(record) = cluster.record.as_deref() else {
+                return;
+            };
+            let stand_in = Some(Arc::new(stand_in(record)));
             (cluster.record, cluster.written) = (stand_in.clone(), stand_in);
+            cluster.slot_in_doubt = false;
         }
-        Fact::SlotInDoubt => cluster.slot_in_doubt = true,
+        Fact::SlotInDoubt if !is_unreadable => cluster.slot_in_doubt = true,
         Fact::Busy(busy) => {
             cluster.busy = Some(*busy);
             if *busy == Busy::Starting {
@@ -363,20 +369,4 @@ fn await_start(policy: &Policy, cluster: &mut Cluster) {
     cluster
         .awaited_attempt
         .get_or_insert_with(|| known.unwrap_or_else(first));
-}
-
-/// The record that stands for a row that cannot be read.
-fn stand_in(record: &Record) -> Record {
-    Record {
-        attempt: Attempt::default(),
-        phase: Phase::Blocked,
-        reason: Reason::UnreadableRecord,
-        refused_step: None,
-        message: Arc::from("phase: unknown variant"),
-        stages: record
-            .stages
-            .map(|stage| stage.filter(|stage| stage.finished.is_none())),
-        unreadable: true,
-        ..record.clone()
-    }
 }
