@@ -11,8 +11,8 @@ use std::sync::Arc;
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{
-    Attempt, Cluster, Eligibility, Fleet, Reason, Record, Rival, RivalHold, Selection, Stage, StepWork,
-    TOLERATED_LEAD, Work, is_newer, is_version,
+    Attempt, Cluster, Eligibility, Fleet, Phase, Reason, Record, Rival, RivalHold, Selection, Stage,
+    StepWork, TOLERATED_LEAD, Work, is_newer, is_version,
 };
 
 use crate::eligibility::eligibility;
@@ -250,8 +250,9 @@ impl<R: ClusterRow> KnownCluster<'_, R> {
             let view = view.filter(|view| *view.upgrade == *uid && view.unreadable.is_none());
             let stage = record.stages[Stage::from(step).index()];
             view.zip(stage).is_some_and(|(view, stage)| {
-                let is_since = !view.is_older_than(Some(registered)) && !view.unconfirmed;
+                let is_since = !view.is_older_than(Some(registered)) && !self.was_sent_before(view);
                 is_since
+                    && !view.unconfirmed
                     && view.tells_its_start()
                     && view.work.attempt == record.attempt
                     && stage.started < view.work.started
@@ -285,6 +286,10 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
         let claimed = managed.map(|cluster| &cluster.last_version);
         let version = version(works, managed, installed.or(claimed));
         let told = entry.preflights.newer_version(name);
+        let in_workers = row
+            .map(ClusterRow::record)
+            .filter(|record| record.phase == Phase::Workers);
+        let workers_since = in_workers.map(|record| record.since);
         Cluster {
             name: Arc::clone(name),
             selection,
@@ -299,7 +304,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             has_stale_image: entry.preflights.has_stale_image(name, self.index, self.now),
             worker_pools: entry
                 .preflights
-                .worker_pools(name, entry.uid, self.index, self.now),
+                .worker_pools(name, entry.uid, workers_since, self.index, self.now),
             version,
             works: step_works,
             record: row

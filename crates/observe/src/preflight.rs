@@ -23,7 +23,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{PreflightReason, Verdict};
 use rollout::{Cluster, Eligibility, Fleet, Plan, Policy, Preflight, Reason};
 
-use self::asked::{is_barred, is_in_pre_action, is_kept, is_to_be_asked, waits};
+use self::asked::{is_barred, is_in_pre_action, is_kept, is_to_be_asked, is_waited_for, waits};
 use self::judged::{Judged, known, unknown};
 use self::names::KnownNames;
 use self::newer::Newer;
@@ -91,6 +91,8 @@ pub struct Preflights {
     waits_for_another: bool,
     /// It has not seen when clusters answered, and takes them for having answered when they were asked.
     at_a_glance: bool,
+    /// Of clusters whose worker pools are waited for: since when by the row, and since when as far as is known here.
+    workers_since: AHashMap<Arc<str>, (DateTime<Utc>, DateTime<Utc>)>,
 }
 
 #[derive(Debug)]
@@ -163,6 +165,9 @@ impl Preflights {
             // Where the clocks differ nobody knows how long ago that was.
             let began = if self.clock_distrusted { now } else { created };
             let mut judged = Judged::new(probe, question, before.as_deref(), (now, began, heard));
+            // Nor by such a clock when the answer came.
+            let is_dated = !self.clock_distrusted;
+            judged.heard = judged.heard.filter(|at| is_dated || *at != heard);
             // A question that is asked anew gives no more time.
             if !matches!(judged.verdict, Verdict::Unknown(_)) {
                 self.unknown_before.remove(cluster);
@@ -330,10 +335,11 @@ impl Preflights {
         self.unknown_before.retain(|name, _| is_in_fleet(name));
         self.newer.keep(is_in_fleet);
         self.limit.forget(now);
+        self.note_workers(fleet, policy, now);
         let mut writes = self.deletions(fleet, policy, asker, index, now);
         writes.extend(self.leftovers(fleet, policy, asker, index, now));
         writes.extend(self.ask_again(&plan.ask_again, index, now));
-        let mut wake = earliest(self.next_change(now), self.next_workers(asker.uid, index, now));
+        let mut wake = earliest(self.next_change(now), self.next_workers(now));
         self.note_barred(fleet, policy, asker, index, now);
         if !policy.deleting {
             let (questions, newer) = (self.questions.clone(), self.newer.clone());
@@ -360,7 +366,7 @@ impl Preflights {
                     .iter()
                     .filter(|cluster| to_ask(cluster) == Some(kind));
                 for cluster in wanted.filter(|cluster| cluster.canary == canaries) {
-                    if !self.may_write(&cluster.name, now) {
+                    if !self.may_ask(cluster, kind, now) {
                         continue;
                     }
                     if self.running.len() >= MAX_RUNNING {
@@ -405,7 +411,8 @@ impl Preflights {
             let is_kept = needed.is_some_and(|hash| *hash == probe.hash)
                 && !index.is_former_probe(name, probe)
                 && self.cannot_be_asked_again(name, now).is_none();
-            if !is_kept {
+            let is_early = cluster.is_some_and(|cluster| self.was_asked_early(cluster, policy, probe, now));
+            if !is_kept || is_early {
                 self.begin(name, now);
                 writes.push(ProbeWrite::Delete(Arc::clone(name), Arc::clone(&probe.uid)));
             }

@@ -138,6 +138,15 @@ pub(super) fn waits(cluster: &Cluster) -> bool {
     is_queued && cluster.selection == Selection::In && !cluster.gone
 }
 
+/// True when a cluster is to be asked for its worker pools.
+pub(super) fn is_waited_for(cluster: &Cluster, policy: &Policy) -> bool {
+    let is_behind = cluster
+        .record
+        .as_ref()
+        .is_some_and(|record| record.phase == Phase::Workers);
+    is_behind && !cluster.gone && !policy.deleting && policy.worker_pools_timeout.is_some()
+}
+
 /// True when a cluster holds a slot, and its update was not requested yet.
 pub(super) fn is_in_pre_action(cluster: &Cluster) -> bool {
     let record = cluster.record.as_ref();

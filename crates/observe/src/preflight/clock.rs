@@ -34,6 +34,9 @@ impl Preflights {
         {
             *begun = (*begun).min(now);
         }
+        for (_, began) in self.workers_since.values_mut() {
+            *began = (*began).min(now);
+        }
         for failure in self.failures.values_mut() {
             failure.until = failure.until.min(now + BACKOFF.1);
         }

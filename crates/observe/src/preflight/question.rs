@@ -6,8 +6,7 @@ use chrono::TimeDelta;
 use clusterversion::preflight::{PlannedUpdate, UpdatesTo};
 use rollout::{Cluster, Hold, Policy, is_newer};
 
-use super::workers::is_waited_for;
-use super::{is_in_pre_action, is_kept, is_to_be_asked, waits};
+use super::{is_in_pre_action, is_kept, is_to_be_asked, is_waited_for, waits};
 
 /// What an upgrade asks its clusters, and how answers are judged.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The worker pools of clusters whose version is updated, where the platform step waits for them (`docs/design/preflight.md#workers`).
 //!
-//! A cluster is asked by a probe that is created only then, so what it says is about the update that it has just applied.
+//! A cluster is asked by a probe that is created only two minutes after that, so what it says is about the update that it has just
+//! applied. An agent that stops reading leaves its last answer on the hub, so an earlier answer never counts, however old it is.
 
 use std::sync::Arc;
 
@@ -8,31 +9,26 @@ use api::names::LABEL_AGENT_VERSION;
 use api::text::visible;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{Fact, Missing, PreflightReason};
-use rollout::{Cluster, Eligibility, Phase, Policy, Reason, WorkerPools};
+use rollout::{Cluster, Eligibility, Fleet, Policy, Reason, WorkerPools};
 
-use super::{Preflights, is_answer, known, unsupported};
+use super::{Preflights, ProbeKind, is_answer, is_waited_for, known, unsupported};
 use crate::index::{Index, ProbeView};
 
-/// How old a probe must be before its answers count: agents read again after at most 114 s by default, so what they say then is not of
-/// the moment before the machine-config operator has looked at the new configuration.
+/// How long after its update a cluster is asked: what it says then is not of the moment before the machine-config operator has looked at
+/// the new configuration.
 const SETTLES_AFTER: TimeDelta = TimeDelta::minutes(2);
-
-/// True when a cluster is to be asked for its worker pools.
-pub(super) fn is_waited_for(cluster: &Cluster, policy: &Policy) -> bool {
-    let is_behind = cluster
-        .record
-        .as_ref()
-        .is_some_and(|record| record.phase == Phase::Workers);
-    is_behind && !cluster.gone && !policy.deleting && policy.worker_pools_timeout.is_some()
-}
+/// How far the hub's time of a creation may be from ours: clocks that differ by up to 30 s are trusted, and that time has whole seconds.
+const DATED_WITHIN: TimeDelta = TimeDelta::seconds(40);
 
 impl Preflights {
-    /// What is known of the worker pools of a cluster. `upgrade`: UID of the upgrade.
+    /// What is known of the worker pools of a cluster. `upgrade`: UID of the upgrade. `since`: when the cluster began to wait for them by
+    /// its row, if it does.
     #[must_use]
     pub fn worker_pools(
         &self,
         cluster: &str,
         upgrade: &str,
+        since: Option<DateTime<Utc>>,
         index: &Index,
         now: DateTime<Utc>,
     ) -> WorkerPools {
@@ -79,7 +75,9 @@ impl Preflights {
         };
         match told(probe) {
             Err((reason, text)) => behind(reason, &text),
-            Ok(()) if self.pools_count_at(probe).is_some_and(|at| now >= at) => WorkerPools::Updated,
+            Ok(()) if since.is_some_and(|since| self.counts(cluster, since, probe, now)) => {
+                WorkerPools::Updated
+            }
             Ok(()) => behind(
                 Reason::Running,
                 "The worker pools seem to be updated; it is looked at again within 2 minutes",
@@ -99,29 +97,98 @@ impl Preflights {
         })
     }
 
-    /// When an answer counts by time alone.
-    pub(super) fn next_workers(
-        &self,
-        upgrade: &str,
-        index: &Index,
-        now: DateTime<Utc>,
-    ) -> Option<DateTime<Utc>> {
-        let hash = self.questions.workers.as_ref()?;
+    /// Notes since when clusters wait for their worker pools. A row that was written by a clock that was ahead does not tell that.
+    pub(super) fn note_workers(&mut self, fleet: &Fleet, policy: &Policy, now: DateTime<Utc>) {
+        let waits = |cluster: &Cluster| is_waited_for(cluster, policy);
+        self.workers_since
+            .retain(|name, _| fleet.find(name).is_some_and(waits));
+        for cluster in fleet.clusters.iter().filter(|cluster| waits(cluster)) {
+            let Some(since) = cluster.record.as_ref().map(|record| record.since) else {
+                continue;
+            };
+            let noted = self.workers_since.get(&cluster.name);
+            if noted.is_none_or(|(noted, _)| *noted != since) {
+                let began = since.min(now);
+                self.workers_since
+                    .insert(Arc::clone(&cluster.name), (since, began));
+            }
+        }
+    }
+
+    /// When a cluster or an answer can count by time alone.
+    pub(super) fn next_workers(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.questions.workers.as_ref()?;
         // When the clock is trusted again, the upgrade is planned anyway.
         if self.clock_distrusted {
             return None;
         }
-        let probes = index.probes_of(upgrade).filter(|(_, probe)| probe.hash == *hash);
-        probes
-            .filter_map(|(_, probe)| self.pools_count_at(probe))
-            .filter(|at| *at > now)
-            .min()
+        let times = self
+            .workers_since
+            .values()
+            .map(|(_, began)| self.settles_at(*began));
+        times.filter(|at| *at > now).min()
     }
 
-    /// `None`: it is not known when the probe was created, so its answers never count. What was created while the clocks differed may be
-    /// younger than it says.
-    fn pools_count_at(&self, probe: &ProbeView) -> Option<DateTime<Utc>> {
-        Some(probe.created?.max(self.distrusted_at) + SETTLES_AFTER)
+    /// True when a cluster may be asked now.
+    pub(super) fn may_ask(&self, cluster: &Cluster, kind: ProbeKind, now: DateTime<Utc>) -> bool {
+        let is_settled = kind != ProbeKind::Workers || self.has_settled(cluster, now);
+        is_settled && self.may_write(&cluster.name, now)
+    }
+
+    /// True when the pools of a cluster seem to be updated by a probe that was created too early to tell, and it can be asked again.
+    pub(super) fn was_asked_early(
+        &self,
+        cluster: &Cluster,
+        policy: &Policy,
+        probe: &ProbeView,
+        now: DateTime<Utc>,
+    ) -> bool {
+        let since = cluster.record.as_ref().map(|record| record.since);
+        let Some((since, created)) = since.zip(probe.created) else {
+            return false;
+        };
+        is_waited_for(cluster, policy)
+            && self.has_settled(cluster, now)
+            && !self.is_in_time(&cluster.name, since, created, now)
+            && told(probe).is_ok()
+    }
+
+    /// Whether an answer is of a probe that tells of the present update. It is not known of a probe without a time when it was created, so
+    /// its answers never count.
+    fn counts(&self, cluster: &str, since: DateTime<Utc>, probe: &ProbeView, now: DateTime<Utc>) -> bool {
+        let is_in_time = |created| self.is_in_time(cluster, since, created, now);
+        now >= self.distrusted_at + SETTLES_AFTER && probe.created.is_some_and(is_in_time)
+    }
+
+    /// Whether a probe was created late enough. One that was created while the clocks differed may be dated later than now.
+    fn is_in_time(
+        &self,
+        cluster: &str,
+        since: DateTime<Utc>,
+        created: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> bool {
+        let settled = self.began(cluster, since, now) + SETTLES_AFTER;
+        settled - DATED_WITHIN <= created && created <= now + DATED_WITHIN
+    }
+
+    fn has_settled(&self, cluster: &Cluster, now: DateTime<Utc>) -> bool {
+        let since = cluster.record.as_ref().map(|record| record.since);
+        since.is_some_and(|since| now >= self.settles_at(self.began(&cluster.name, since, now)))
+    }
+
+    /// Since when a cluster waits for its worker pools, which is by its row since this time.
+    fn began(&self, cluster: &str, since: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
+        let noted = self
+            .workers_since
+            .get(cluster)
+            .filter(|(noted, _)| *noted == since);
+        noted.map_or(since, |(_, began)| *began).min(now)
+    }
+
+    /// When a cluster that has waited since a time may be asked. While the clocks differ nobody knows how long ago that was.
+    fn settles_at(&self, began: DateTime<Utc>) -> DateTime<Utc> {
+        began.max(self.distrusted_at) + SETTLES_AFTER
     }
 }
 

@@ -186,13 +186,7 @@ impl VersionOperator {
                 Requested::Loading { until, .. } if *until > now => return Some(*until),
                 Requested::Loading { target, until } => match judge(version, target, context) {
                     Err(refusal) => {
-                        let cond = Cond {
-                            kind: "ReleaseAccepted",
-                            status: "False",
-                            reason: refusal.step,
-                            message: &refusal.why,
-                        };
-                        set_condition(version, cond, now);
+                        show_refused(version, &refusal, now);
                         self.requested = Requested::Refused {
                             target: target.clone(),
                         };
@@ -205,7 +199,9 @@ impl VersionOperator {
                     }
                 },
                 Requested::Refused { target } => {
-                    if judge(version, target, context).is_err() {
+                    // It may be refused for another reason than before.
+                    if let Err(refusal) = judge(version, target, context) {
+                        show_refused(version, &refusal, now);
                         return None;
                     }
                     self.requested = Requested::Loading {
@@ -222,6 +218,16 @@ impl VersionOperator {
 struct Refusal {
     step: &'static str,
     why: String,
+}
+
+fn show_refused(version: &mut Value, refusal: &Refusal, now: Time) {
+    let cond = Cond {
+        kind: "ReleaseAccepted",
+        status: "False",
+        reason: refusal.step,
+        message: &refusal.why,
+    };
+    set_condition(version, cond, now);
 }
 
 /// Decides about a retrieved release. `Ok`: the risks that were accepted.

@@ -57,6 +57,31 @@ fn a_work_of_a_later_step_that_was_sent_for_an_earlier_registration_proves_nothi
     );
 }
 
+/// An earlier try may have begun the step first: the row has its start, and the later one is carried out when its work is gone.
+#[test]
+fn a_row_stays_although_a_work_that_was_sent_for_an_earlier_registration_names_a_later_start() {
+    for (sent_for, stays) in [("first", true), ("second", false)] {
+        let mut index = index(&[]);
+        let mut registered = crate::testing::cluster("a");
+        registered.metadata.uid = Some("second".to_owned());
+        registered.metadata.creation_timestamp = created("2026-05-28T09:00:00Z");
+        index.cluster(&Change::Applied(registered));
+        let mut entry = upgrade("mine", &["a"], &index);
+        let mut late = work("a", Step::Operators, "mine", 5);
+        late.metadata.creation_timestamp = created("2026-05-28T09:30:00Z");
+        let notes = late.metadata.annotations.get_or_insert_default();
+        notes.insert(api::names::ANNOTATION_CLUSTER_UID.to_owned(), sent_for.to_owned());
+        index.work(&Change::Applied(late), at(0));
+        entry.note("a", record(Phase::Operators).stage(Stage::Operators, 0));
+        entry.write();
+        let fleet = observed(&entry, &mut index);
+        let cluster = one(&fleet, "a");
+        assert_eq!(cluster.record.is_some(), stays, "{sent_for}");
+        let work = cluster.step_work(Step::Operators).ours().unwrap();
+        assert_eq!(work.attempt == Attempt::default(), stays, "a leftover");
+    }
+}
+
 #[test]
 fn a_work_older_than_its_cluster_is_of_an_earlier_life_unless_a_record_tells_of_its_attempt() {
     let mut index = index(&[]);

@@ -25,6 +25,17 @@ impl World {
         self.tells_of(uid, at_risk(), created);
     }
 
+    /// The cluster has a probe from the beginning, which says this.
+    fn has_probe(&mut self, status: Option<Value>) {
+        self.version += 1;
+        let mut object = probe("a", UPGRADE, "h1", self.version);
+        if let Some(status) = status {
+            object = answered(object, status, self.version);
+        }
+        object.metadata.creation_timestamp = Some(api::time::from_chrono(at(0)));
+        self.index.work(&Change::Applied(object), at(0));
+    }
+
     fn tells_of(&mut self, uid: &str, status: Value, created: i64) {
         self.version += 1;
         let mut object = answered(probe("a", UPGRADE, "h1", self.version), status, self.version);
@@ -187,21 +198,28 @@ fn a_request_by_version_alone_needs_no_clock() {
 #[test]
 fn an_agent_may_take_longer_to_answer_than_answers_are_good_for() {
     let mut world = accepted();
-    let ask = |world: &mut World, status: Option<Value>| {
-        world.version += 1;
-        let mut object = probe("a", UPGRADE, "h1", world.version);
-        if let Some(status) = status {
-            object = answered(object, status, world.version);
-        }
-        object.metadata.creation_timestamp = Some(api::time::from_chrono(at(0)));
-        world.index.work(&Change::Applied(object), at(0));
-    };
-    ask(&mut world, None);
+    world.has_probe(None);
     world.refresh(1);
-    ask(&mut world, Some(at_risk()));
+    world.has_probe(Some(at_risk()));
     world.refresh(400);
     assert_eq!(world.says("a", 699), Preflight::Ready);
     assert_eq!(world.says("a", 700), Preflight::Stale);
+}
+
+#[test]
+fn an_answer_that_came_while_the_clock_was_ahead_is_no_younger_than_its_probe() {
+    let mut world = accepted();
+    world.has_probe(None);
+    world.refresh(1);
+    world.has_probe(Some(at_risk()));
+    world.asker.clock_trusted = false;
+    world.refresh(3600);
+    world.asker.clock_trusted = true;
+    world.preflights.clamp_waits(at(20));
+    world.refresh(20);
+    assert_eq!(world.says("a", 299), Preflight::Ready);
+    assert_eq!(world.says("a", 300), Preflight::Stale);
+    assert_eq!(world.says("a", 3600), Preflight::Stale, "it was told an hour ago");
 }
 
 #[test]

@@ -41,10 +41,16 @@ impl World {
         self.index.work(&Change::Applied(object), at(0));
     }
 
+    fn since(&self) -> Option<DateTime<Utc>> {
+        let record = self.fleet.clusters[0].record.as_ref();
+        let record = record.filter(|record| record.phase == Phase::Workers);
+        record.map(|record| record.since)
+    }
+
     fn pools(&self, seconds: i64) -> (Option<Reason>, String) {
         match self
             .preflights
-            .worker_pools("a", UPGRADE.0, &self.index, at(seconds))
+            .worker_pools("a", UPGRADE.0, self.since(), &self.index, at(seconds))
         {
             WorkerPools::NotAsked => (None, "not asked".to_owned()),
             WorkerPools::Updated => (None, "updated".to_owned()),
@@ -62,11 +68,11 @@ fn a_cluster_is_asked_for_its_pools_only_while_they_are_waited_for() {
         (Phase::Partial, vec![]),
         (Phase::Pending, vec!["create a"]),
     ] {
-        assert_eq!(waiting(phase).due(0), due, "{phase:?}");
+        assert_eq!(waiting(phase).due(120), due, "{phase:?}");
     }
     let mut edited = waiting(Phase::Workers);
     edited.policy = policy().build();
-    assert_eq!(edited.due(0), Vec::<String>::new(), "no longer waited for");
+    assert_eq!(edited.due(120), Vec::<String>::new(), "no longer waited for");
 
     let mut world = waiting(Phase::Workers);
     world.deliver("a", UPGRADE, "h1", None);
@@ -83,15 +89,15 @@ fn a_cluster_is_asked_for_its_pools_only_while_they_are_waited_for() {
 }
 
 #[test]
-fn pools_are_updated_when_a_probe_of_two_minutes_says_so() {
+fn pools_are_updated_when_a_probe_says_so_that_was_created_two_minutes_after_the_update() {
     let mut world = waiting(Phase::Workers);
     world.refresh(0);
     assert_eq!(world.pools(0).1, "not asked");
-    world.tells(UPDATED, 100);
-    assert_eq!(world.pools(219).0, Some(Reason::Running));
-    assert_eq!(world.wake(110), Some(at(220)));
-    assert_eq!(world.pools(220), (None, "updated".to_owned()));
-    world.tells("pools/1\nversion 4.20.4\ntold\nupdating 1 worker", 100);
+    assert_eq!(world.due(119), Vec::<String>::new());
+    assert_eq!(world.wake(110), Some(at(120)));
+    world.tells(UPDATED, 120);
+    assert_eq!(world.pools(121), (None, "updated".to_owned()));
+    world.tells("pools/1\nversion 4.20.4\ntold\nupdating 1 worker", 120);
     assert_eq!(
         world.pools(300),
         (
@@ -99,12 +105,38 @@ fn pools_are_updated_when_a_probe_of_two_minutes_says_so() {
             "MachineConfigPool is updating: worker".to_owned()
         )
     );
-    world.tells("pools/1\nversion 4.20.4\ntold\npaused 1 worker", 100);
+    world.tells("pools/1\nversion 4.20.4\ntold\npaused 1 worker", 120);
     assert_eq!(world.pools(300).0, Some(Reason::PoolPaused));
-    world.tells("pools/1\nversion 4.20.3\ntold\nupdated 1 worker", 100);
+    world.tells("pools/1\nversion 4.20.3\ntold\nupdated 1 worker", 120);
     assert_eq!(world.pools(300).0, Some(Reason::Running), "of the version before");
-    world.tells("nonsense", 100);
+    world.tells("nonsense", 120);
     assert_eq!(world.pools(300).0, Some(Reason::PreflightUnsupported));
+}
+
+/// The agent may have stopped reading right after its answer, which stays on the hub.
+#[test]
+fn what_a_cluster_has_said_right_after_its_update_never_counts_and_it_is_asked_again() {
+    for created in [10, 2000] {
+        let mut world = waiting(Phase::Workers);
+        world.tells(UPDATED, created);
+        assert_eq!(world.due(119), Vec::<String>::new(), "{created}");
+        assert_eq!(world.pools(500).0, Some(Reason::Running), "{created}");
+        assert_eq!(world.due(120), ["delete a a-probe-u1"], "{created}");
+    }
+    let mut world = waiting(Phase::Workers);
+    world.tells("pools/1\nversion 4.20.4\ntold\nupdating 1 worker", 10);
+    assert_eq!(world.due(120), Vec::<String>::new(), "it waits anyway");
+}
+
+#[test]
+fn a_row_from_a_clock_that_was_ahead_does_not_put_off_the_question() {
+    let mut world = waiting(Phase::Workers);
+    world.cluster(0).record = Some(Arc::new(record(Phase::Workers).since(7200).into()));
+    assert_eq!(world.due(100), Vec::<String>::new());
+    assert_eq!(world.wake(101), Some(at(220)));
+    assert_eq!(world.due(220), ["create a for its pools"]);
+    world.tells(UPDATED, 220);
+    assert_eq!(world.pools(221).1, "updated");
 }
 
 /// The clock of the hub was behind by an hour when it created the probe, and was set since.
@@ -125,11 +157,11 @@ fn pools_are_not_updated_by_a_probe_that_was_dated_back() {
 #[test]
 fn what_somebody_else_asked_or_another_cluster_said_does_not_count() {
     let mut world = waiting(Phase::Workers);
-    world.tells(UPDATED, 0);
+    world.tells(UPDATED, 120);
     world.refresh(0);
     assert_eq!(world.pools(500).1, "updated");
     let mut registered = crate::testing::cluster("a");
-    registered.metadata.creation_timestamp = Some(api::time::from_chrono(at(60)));
+    registered.metadata.creation_timestamp = Some(api::time::from_chrono(at(180)));
     world.index.cluster(&Change::Applied(registered));
     assert_eq!(
         world.pools(500).1,

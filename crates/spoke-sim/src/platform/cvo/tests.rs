@@ -1,6 +1,8 @@
 // `json!` makes values to give away; conditions are compared as they are looked up
 #![allow(clippy::needless_pass_by_value, clippy::unnecessary_wraps)]
 
+mod refused;
+
 use std::time::Duration;
 
 use chrono::TimeDelta;
