@@ -231,10 +231,19 @@ impl Machines {
                 self.network
                     .tell(&format!("the clock of {name} is ahead by {seconds} s"));
                 if let Some(machine) = self.members.get(at) {
-                    machine.clock.set(seconds);
+                    self.set_clock(machine, seconds);
                 }
             }
         }
+    }
+
+    /// Sets by how many seconds the clock of a machine is ahead.
+    fn set_clock(&self, machine: &Machine, seconds: i64) {
+        machine.clock.set(seconds);
+        let ground = &self.network.ground;
+        ground
+            .oracle
+            .set_clock(&machine.name, ground.clock.elapsed(), seconds);
     }
 
     /// Sets clocks right, and brings all replicas to the newer build if one of them is.
@@ -243,7 +252,7 @@ impl Machines {
     /// The flags of the controller contradict each other.
     pub fn repair(&mut self) -> Result<()> {
         for machine in &self.members {
-            machine.clock.set(0);
+            self.set_clock(machine, 0);
         }
         for at in 0..self.members.len() {
             if let Some(machine) = self.members.get_mut(at)

@@ -79,8 +79,6 @@ const MINUTES: Duration = Duration::from_mins(8);
 /// How long a fault that disturbs the controller may do so.
 const fn disturbs_for(fault: Fault) -> Duration {
     match fault {
-        // A clock that is wrong stays so until faults end.
-        Fault::ClockJump => Duration::from_hours(24),
         // A row that is rejected is tried again after five minutes.
         Fault::InvalidRow => Duration::from_mins(8),
         _ => Duration::from_mins(2),

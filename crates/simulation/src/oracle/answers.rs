@@ -14,6 +14,8 @@ pub(super) struct Answer {
     pub upgrade: String,
     /// When the probe was created.
     pub created: Duration,
+    /// When the probe was first answered.
+    pub answered: Option<Duration>,
     pub since: Duration,
     pub until: Option<Duration>,
     pub said: Said,
@@ -48,6 +50,8 @@ pub(super) struct Probes {
     pub answers: BTreeMap<String, Vec<Answer>>,
     /// When probes were created, by UID.
     pub created: BTreeMap<String, Duration>,
+    /// When probes were first answered, by UID.
+    pub answered: BTreeMap<String, Duration>,
     /// The version that the platform work of an upgrade asked a cluster for before the change that is looked at.
     pub asked_for: Option<String>,
     pub truth: Truth,

@@ -20,6 +20,9 @@ const AGENT_DEAF: Duration = Duration::from_secs(330);
 /// differ by this much.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::hours(1);
 
+/// What was known of a cluster so shortly before it was registered anew is kept: the clock of a leader may be behind the hub's.
+const KEPT: Duration = Duration::from_mins(1);
+
 /// What rows call a step.
 pub(super) const fn word(step: Step) -> &'static str {
     match step {
@@ -82,6 +85,14 @@ impl Upgrade {
         let ends = self.ends.iter();
         let updates = ends.filter(move |((name, step, _), _)| name == cluster && *step == Step::Platform);
         updates.map(|(_, end)| (end, version(&end.target)))
+    }
+
+    /// The version that it asks for, if the row of a cluster says that this is blocked because it runs something newer.
+    fn blocked_target(&self, cluster: &str) -> Option<Version> {
+        let row = self.records.get(cluster).and_then(Record::row)?;
+        let is_blocked = row.phase == "Blocked" && row.reason == "NewerThanTarget";
+        let asked = self.generations.last().filter(|_| is_blocked)?;
+        version(&asked.version)
     }
 
     /// Whether every spec that may be in force at a time asks for operators.
@@ -339,7 +350,8 @@ impl Facts {
 
     /// Whether a cluster was registered anew and need not run what an upgrade asks for: its row was not removed, so it was taken for the
     /// same one; or agents have reported the end of its update so soon after that that they may have begun anew since, or its claim shows
-    /// that they have, or they did at the time `begun`; or the storage of the hub has gone back.
+    /// that they have, or they did at the time `begun`; or its last claim is enough, and they began anew after it; or the storage of the
+    /// hub has gone back.
     pub(super) fn is_reborn(&self, owner: &str, name: &str, begun: Option<DateTime<Utc>>) -> bool {
         let known = self.upgrades.get(owner).zip(self.clusters.get(name));
         let Some((upgrade, cluster)) = known else {
@@ -363,8 +375,16 @@ impl Facts {
             let has_begun_anew = begun.is_some_and(|begun| wall(last) < begun);
             is_back || has_begun_anew || last < deleted.max(cluster.registered) + AGENT_DEAF
         });
+        // Nobody claims what they play since, once everything is over.
+        let target = upgrade.generations.last().and_then(|spec| version(&spec.version));
+        let claim = cluster.versions.last().zip(target);
+        let is_claim_former = claim
+            .zip(begun)
+            .is_some_and(|(((since, claimed), target), begun)| {
+                deleted < *since && target <= *claimed && wall(*since) < begun
+            });
         let has_gone_back = self.rewinds.iter().any(|(at, _)| *at >= deleted);
-        is_taken_for_same || is_early || has_gone_back
+        is_taken_for_same || is_early || is_claim_former || has_gone_back
     }
 
     /// Whether a cluster that was registered anew is blocked because another upgrade's row from before tells of an update to something
@@ -374,10 +394,7 @@ impl Facts {
         let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
             return false;
         };
-        let row = upgrade.records.get(name).and_then(Record::row);
-        let is_blocked = row.is_some_and(|row| row.phase == "Blocked" && row.reason == "NewerThanTarget");
-        let target = upgrade.generations.last().and_then(|spec| version(&spec.version));
-        let (Some(target), Some(deleted)) = (target.filter(|_| is_blocked), cluster.deleted) else {
+        let (Some(target), Some(deleted)) = (upgrade.blocked_target(name), cluster.deleted) else {
             return false;
         };
         let claimed = cluster.versions.last().map(|(_, claimed)| *claimed);
@@ -400,6 +417,40 @@ impl Facts {
             let is_kept = !other.is_gone && other.known_deletion(name, cluster, Duration::MAX).is_zero();
             is_newer && proves && is_kept && ended.is_some_and(|ended| ended < deleted)
         })
+    }
+
+    /// Whether a cluster that was registered anew is blocked by something newer that it ran just before: agents had reported the end of
+    /// an update to that, and the work that told it was there until a minute before the cluster was registered, or was still there
+    /// when it was deleted. That is not taken for what another cluster ran, because nobody installs a cluster anew so fast. A replica
+    /// may have heard late that the work was gone.
+    pub(super) fn is_blocked_by_what_it_just_ran(&self, owner: &str, name: &str) -> bool {
+        let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
+            return false;
+        };
+        let (Some(target), Some(deleted)) = (upgrade.blocked_target(name), cluster.deleted) else {
+            return false;
+        };
+        let late = KEPT + DEAF + self.tolerance;
+        let mut upgrades = self.upgrades.iter();
+        let is_kept = upgrades.any(|(of, upgrade)| {
+            let mut ends = upgrade.ends.iter();
+            ends.any(|((cluster_name, step, revision), end)| {
+                let is_update = cluster_name == name && *step == Step::Platform && end.last < deleted;
+                let is_newer = version(&end.target).is_some_and(|newer| target < newer);
+                let work = step.work_name(name);
+                let key = (
+                    of.clone(),
+                    name.to_owned(),
+                    work,
+                    revision.clone(),
+                    end.retry.clone(),
+                );
+                let gone = self.created.get(&key).and_then(|created| created.deleted);
+                let told = gone.map_or(end.last, |(at, _)| at.min(deleted));
+                is_update && is_newer && cluster.registered <= told + late
+            })
+        });
+        is_kept && deleted < cluster.registered
     }
 
     /// Whether a cluster has claimed to run something older after it had ended the update that an upgrade asks for, and another

@@ -361,6 +361,15 @@ impl Facts {
         rejected.map_or(Duration::ZERO, |rejected| rejected.sent + AGAIN)
     }
 
+    /// Until when no deadline fires because the clock of whoever leads differs too much from the hub's.
+    fn untrusted_until(&self) -> Duration {
+        let mut claims = self.claims.iter().rev();
+        let leader = claims.find(|(_, holder)| !holder.is_empty());
+        leader.map_or(Duration::ZERO, |(_, holder)| {
+            self.disturbed.untrusted_until(holder)
+        })
+    }
+
     /// Whose time is over fails, when nothing keeps the controller from saying so.
     pub(super) fn overdue(&mut self) {
         let mut late = Vec::new();
@@ -383,10 +392,11 @@ impl Facts {
             let over = dues.filter(|(_, due)| *due < self.now);
             late.extend(over.map(|(name, due)| (uid.clone(), name.clone(), due)));
         }
+        let kept = self.disturbed.until.max(self.untrusted_until());
         for (uid, name, due) in late {
             let now = self.now;
             let again = self.sent_again(&uid, &name);
-            let is_late = due.max(self.disturbed.until).max(again) + LATE < now;
+            let is_late = due.max(kept).max(again).saturating_add(LATE) < now;
             self.check(Rule::Deadline, !is_late, || {
                 format!("{name} is under way at {now:?}, and its time was over at {due:?}")
             });

@@ -157,6 +157,8 @@ pub(super) struct Upgrade {
     /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on with that
     /// attempt (revision and retry) or not.
     pub doubtful: BTreeMap<String, (String, String)>,
+    /// Clusters under way whose works somebody deleted while no row told of their starts, and when.
+    pub untold: BTreeMap<String, Duration>,
     /// Clusters whose pre-actions the controller deleted, because they had left, before their rows told of them.
     pub withdrawn: BTreeMap<String, Withdrawn>,
     /// Clusters that were under way when the upgrade was deleted, and from when to when.
@@ -218,6 +220,19 @@ impl Upgrade {
     pub fn is_doubtful(&self, cluster: &str, revision: &str, retry: &str) -> bool {
         let attempt = self.doubtful.get(cluster);
         attempt.is_some_and(|(of, again)| of == revision && again == retry)
+    }
+
+    /// Somebody else has deleted a work of this attempt of a cluster, and no row tells where it is. Whoever has started it still
+    /// knows of it.
+    pub fn note_doubtful(&mut self, cluster: &str, attempt: (String, String), now: Duration) {
+        if self.flights.contains_key(cluster) {
+            let row = self.records.get(cluster).and_then(Record::row);
+            if !row.is_some_and(Row::is_under_way) {
+                self.untold.insert(cluster.to_owned(), now);
+            }
+        }
+        self.release(cluster);
+        self.doubtful.insert(cluster.to_owned(), attempt);
     }
 
     /// The upgrade is being deleted, so no cluster holds a slot any more, or may go on.

@@ -38,6 +38,13 @@ impl Upgrade {
         self.in_force(at).chain(earlier)
     }
 
+    /// The specs by which a cluster may have been skipped or aborted until whoever plans heard that it had left the selection, at a
+    /// time.
+    pub(super) fn valid_until_left(&self, left: Duration) -> impl Iterator<Item = &Generation> {
+        let specs = self.valid_in_force(left);
+        specs.filter(move |spec| spec.since < left + DEAF)
+    }
+
     /// The storage of the hub goes back, and loses specs that were in force.
     pub(super) fn note_lost_specs(&mut self, known: &Self, now: Duration) {
         let newest = self.generations.iter().map(|spec| spec.number).max();

@@ -43,6 +43,9 @@ impl Told {
 /// How long a replica writes without a renewed claim: the renew deadline of the controller's election.
 pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
+/// By how many seconds the clocks of hub and controller may differ when a deadline fires.
+const MAX_SKEW: u64 = 30;
+
 /// The terms of replicas that have held the Lease.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terms {
@@ -94,6 +97,25 @@ pub(super) struct Disturbances {
     pub until: Duration,
     /// When a request of a replica was neither carried out nor answered at once, so that others waited behind it.
     pub waits: Vec<Duration>,
+    /// Until when the clock of a machine differed too much from the hub's for a deadline to fire: the largest time while it does.
+    untrusted: BTreeMap<String, Duration>,
+}
+
+impl Disturbances {
+    /// The clock of a machine is ahead by these seconds from now on.
+    pub fn set_clock(&mut self, machine: &str, now: Duration, seconds: i64) {
+        if seconds.unsigned_abs() > MAX_SKEW {
+            self.untrusted.insert(machine.to_owned(), Duration::MAX);
+        } else if let Some(until) = self.untrusted.get_mut(machine) {
+            *until = now.min(*until);
+        }
+    }
+
+    /// Until when no deadline fires because of the clock of a replica's machine.
+    pub fn untrusted_until(&self, replica: &str) -> Duration {
+        let machine = replica.rsplit_once('-').map_or(replica, |(machine, _)| machine);
+        self.untrusted.get(machine).copied().unwrap_or_default()
+    }
 }
 
 /// A row that the hub rejected although its cluster had left the step or the attempt of the row that the hub has.

@@ -133,6 +133,11 @@ impl Oracle {
         self.with(|facts| facts.disturbed.waits.push(now));
     }
 
+    /// The wall clock of a machine is set. It is ahead by these seconds from now on.
+    pub fn set_clock(&self, machine: &str, now: Duration, seconds: i64) {
+        self.with(|facts| facts.disturbed.set_clock(machine, now, seconds));
+    }
+
     /// Judges what should have happened by now.
     pub fn look(&self, now: Duration) {
         self.with(|facts| {
@@ -202,8 +207,9 @@ impl Oracle {
     pub fn is_excused(&self, uid: &str, cluster: &str, begun: Option<DateTime<Utc>>) -> bool {
         self.with(|facts| {
             let upgrade = facts.upgrades.get(uid);
-            let was_deleted =
-                facts.is_reborn(uid, cluster, begun) || facts.is_blocked_by_former_row(uid, cluster);
+            let was_deleted = facts.is_reborn(uid, cluster, begun)
+                || facts.is_blocked_by_former_row(uid, cluster)
+                || facts.is_blocked_by_what_it_just_ran(uid, cluster);
             let is_edited = |upgrade: &facts::Upgrade| {
                 let record = upgrade.records.get(cluster);
                 upgrade.is_held || record.is_some_and(|record| record.is_edited)

@@ -18,7 +18,8 @@ use super::said::Said;
 use super::works::Work;
 use crate::names::HUB;
 
-/// A request by image follows from answers to a question that is not older than this, and may have to wait for its turn.
+/// A request by image follows from answers that were heard five minutes ago at most. The clock by which that was, and the one by which it
+/// is sent, may each differ by 30 s from the hub's.
 const FRESH: Duration = Duration::from_mins(6);
 /// The role that goes with a probe.
 const ROLE: &str = "open-cluster-management:mcu-preflight";
@@ -101,8 +102,11 @@ impl Facts {
         let said = Said::of(&work.value);
         let upgrade = self.upgrades.get(&work.uid);
         let is_ours = upgrade.is_some_and(|upgrade| upgrade.key == work.owner);
-        let answers = self.probes.answers.entry(work.cluster.clone()).or_default();
         let is_answer = is_ours && !is_gone && work.is_current();
+        if is_answer && said.is_told() {
+            self.probes.answered.entry(uid.clone()).or_insert(now);
+        }
+        let answers = self.probes.answers.entry(work.cluster.clone()).or_default();
         let open = answers.iter_mut().filter(|answer| answer.until.is_none());
         let mut is_known = false;
         for answer in open {
@@ -117,6 +121,7 @@ impl Facts {
             answers.push(Answer {
                 upgrade: work.uid.clone(),
                 created: self.probes.created.get(&uid).copied().unwrap_or(now),
+                answered: self.probes.answered.get(&uid).copied(),
                 since: now,
                 until: None,
                 said,
@@ -231,7 +236,8 @@ impl Facts {
         })
     }
 
-    /// An update is requested by an image: the cluster has told that one, and not long ago.
+    /// An update is requested by an image: the cluster has told that one, and has first answered not long ago. An agent may take longer
+    /// to answer than answers are good for.
     pub(super) fn judge_image(&mut self, work: &Work) {
         let notes = work.value.at("/metadata/annotations");
         let image = notes.and_then(|notes| notes.get(ANNOTATION_RELEASE_IMAGE)?.as_str());
@@ -239,7 +245,10 @@ impl Facts {
             return;
         };
         let sent = self.sent();
-        let is_fresh = |answer: &Answer| answer.said.tells_image(image) && sent < answer.created + FRESH;
+        let is_fresh = |answer: &Answer| {
+            let heard = answer.answered.map(|at| at + DEAF);
+            answer.said.tells_image(image) && heard.is_some_and(|heard| sent < heard + FRESH)
+        };
         let is_told = self.answers(work, sent).any(is_fresh);
         let record = self.upgrades.get(&work.uid);
         let record = record.and_then(|upgrade| upgrade.records.get(&work.cluster));

@@ -115,8 +115,15 @@ impl Row {
 
     /// Why this row cannot follow another one, if it cannot. `begun`: the steps whose works were created. `was_blocked`: the
     /// controller has sent a row between them that said Blocked, and the hub has refused it, or a status that said so, or a
-    /// creation that blocked the cluster.
-    pub(super) fn contradicts(&self, before: &Row, begun: &[&str], was_blocked: bool) -> Option<String> {
+    /// creation that blocked the cluster. `ended`: the start of an update of an earlier spec that has ended instead of the one that
+    /// the row before tells of.
+    pub(super) fn contradicts(
+        &self,
+        before: &Row,
+        begun: &[&str],
+        was_blocked: bool,
+        ended: Option<&str>,
+    ) -> Option<String> {
         if self.attempt() != before.attempt() {
             return None;
         }
@@ -132,8 +139,9 @@ impl Row {
         let gives_back =
             before.phase == "PreAction" && self.phase == "Pending" && self.reason == "WaitingForWindow";
         for step in &before.steps {
+            let was_unasked = step.name == "Platform" && ended.is_some_and(|started| started != step.started);
             // A cluster that is blocked before the end of a step begins that step anew.
-            if (was_blocked || gives_back) && step.outcome.is_empty() {
+            if (was_blocked || gives_back || was_unasked) && step.outcome.is_empty() {
                 continue;
             }
             let Some(now) = self.step(&step.name) else {

@@ -24,14 +24,14 @@ const RECORDED: Duration = Duration::from_secs(400);
 
 impl Record {
     /// Why a row cannot follow, if it cannot.
-    fn contradiction(&self, row: &Row, begun: &[&str]) -> Option<String> {
+    fn contradiction(&self, row: &Row, begun: &[&str], ended: Option<&str>) -> Option<String> {
         if self.superseded.contains(&row.attempt()) {
             return Some(format!("the attempt {:?} {:?} was over", row.revision, row.retry));
         }
         let was_blocked = self.was_blocked(&row.attempt());
         let mut found = None;
         for before in &self.before {
-            found = Some(row.contradicts(before, begun, was_blocked)?);
+            found = Some(row.contradicts(before, begun, was_blocked, ended)?);
         }
         found
     }
@@ -404,7 +404,7 @@ impl Facts {
             is_there.then_some(record)
         });
         let begun = self.begun(owner, name);
-        record.is_some_and(|record| record.contradiction(row, &begun).is_some())
+        record.is_some_and(|record| record.contradiction(row, &begun, None).is_some())
     }
 
     /// Whether the hub had neither a row of a cluster nor a work of this attempt when a report arrived that was under way for
@@ -501,6 +501,7 @@ impl Facts {
         });
         let goes_on = self.is_known_to_go_on(owner, name, row) && !self.is_unasked(owner, name, row);
         let is_over = self.is_over_by_work(owner, name, row);
+        let ended = self.ended_instead(owner, name, row);
         let falls_back = by_controller && self.falls_back(owner, name, row);
         let told = self
             .record(owner, name)
@@ -528,7 +529,7 @@ impl Facts {
         record.note_edit(by_controller, was_edited, row, now);
         record.keep_edited(by_controller, row);
         let found = if by_controller && !is_new && !record.is_edited {
-            record.contradiction(row, &begun)
+            record.contradiction(row, &begun, ended.as_deref())
         } else {
             None
         };

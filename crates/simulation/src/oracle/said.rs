@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hub_sim::At as _;
 use serde_json::Value;
 
-use super::fields::text;
+use super::fields::{text, version};
 
 /// What a cluster says in its probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +58,11 @@ impl Said {
             }));
         }
         said
+    }
+
+    /// Whether the cluster tells which version it runs. Without that it has not answered.
+    pub(super) fn is_told(&self) -> bool {
+        version(self.value("desiredVersion")).is_some()
     }
 
     pub(super) fn value(&self, name: &str) -> &str {

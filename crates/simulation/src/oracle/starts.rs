@@ -451,8 +451,9 @@ impl Facts {
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
         let is_stray = self.is_of_former_leader();
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
-            // Whoever goes on has kept its slot all the time.
-            let lost = upgrade.kept_by_row(&work.cluster, sent);
+            // Whoever goes on has kept its slot all the time. The next leader may have given it back since a former one sent this.
+            let until = if is_stray { now } else { sent };
+            let lost = upgrade.kept_by_row(&work.cluster, until);
             let withdrawn = upgrade.withdrawn_at(work);
             let suspended = upgrade.suspended.remove(&work.cluster);
             upgrade.strays.remove(&work.cluster);

@@ -20,8 +20,8 @@ use crate::actor::Role;
 /// Conditions that are always there.
 const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
-/// How long after the removal or change of a row, the end of an update, or the deletion of an upgrade a status may still count its
-/// clusters: until the answer is there, or the end or deletion is heard of, and the status is sent.
+/// How long after the removal or change of a row, the end of an update, or the deletion of a work or an upgrade a status may still
+/// count its clusters: until the answer is there, or the end or deletion is heard of, and the status is sent.
 const UNTOLD: Duration = Duration::from_secs(5);
 /// How long after an edit the rows of clusters that it queues again may not be written: it is heard of, written and answered.
 const QUEUED: Duration = Duration::from_secs(10);
@@ -200,6 +200,10 @@ impl Facts {
         };
         let waiting = upgrade.records.iter().filter(|(_, record)| is_waiting(record));
         holders.extend(waiting.map(|(name, _)| name));
+        // Whoever has started a cluster knows of it, although somebody has deleted its work before a row could tell. A row follows
+        // that tells of its start.
+        let untold = upgrade.untold.iter().filter(|(_, at)| sent <= **at + UNTOLD);
+        holders.extend(untold.map(|(name, _)| name));
         // Whoever sent it may not have heard yet that the upgrade is being deleted. It says of its clusters what it said before.
         let halted = upgrade.halted.iter();
         let halted = halted.filter(|(_, (_, until))| sent <= *until + UNTOLD);

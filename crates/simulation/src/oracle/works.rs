@@ -511,6 +511,7 @@ impl Facts {
     /// Somebody else deletes a work. Without a row, nothing tells any more that its cluster was under way. With a row that says
     /// so, nothing tells any more that it is not.
     fn lost(&mut self, work: &Work) {
+        let now = self.now;
         let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| work.takes_slot()) else {
             return;
         };
@@ -522,8 +523,7 @@ impl Facts {
             let told = row.filter(|_| is_told);
             let told = told.map(|row| (row.revision.clone(), row.retry.clone()));
             let attempt = told.unwrap_or_else(|| (work.revision.clone(), work.retry.clone()));
-            upgrade.release(&work.cluster);
-            upgrade.doubtful.insert(work.cluster.clone(), attempt);
+            upgrade.note_doubtful(&work.cluster, attempt, now);
         }
     }
 

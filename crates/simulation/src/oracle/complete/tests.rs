@@ -1,5 +1,6 @@
 use super::*;
 use crate::actor::{Role, Sender};
+use crate::oracle::facts::Created;
 use crate::oracle::generation::Generation;
 
 /// The end of a step whose work was created at 00:05:28 and names this start.
@@ -385,6 +386,68 @@ fn a_cluster_that_was_registered_anew_is_blocked_by_what_a_row_from_before_prove
     assert!(!is_excused(&waits), "it waits for something else");
 }
 
+/// Agents reported the end of its update to 4.14.13 at 164 s, the work of that was gone at 166 s, and the upgrade later. It was deleted
+/// at 171 s, registered anew at 212 s, and is blocked for 4.14.12.
+#[test]
+fn a_cluster_that_was_registered_anew_may_be_blocked_by_what_it_ran_less_than_a_minute_before() {
+    let is_excused = |change: &dyn Fn(&mut Facts)| {
+        let mut facts = Facts::default();
+        let cluster = facts.cluster("c1");
+        cluster.deleted = Some(Duration::from_secs(171));
+        cluster.registered = Duration::from_secs(212);
+        let other = facts.upgrades.entry("other".to_owned()).or_default();
+        other.is_gone = true;
+        let reported = End {
+            target: "4.14.13".to_owned(),
+            last: Duration::from_secs(164),
+            ..End::default()
+        };
+        let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());
+        other.ends.insert(step, reported);
+        let blocked = Row {
+            phase: "Blocked".to_owned(),
+            reason: "NewerThanTarget".to_owned(),
+            ..Row::default()
+        };
+        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+        upgrade.records.entry("c1".to_owned()).or_default().before = vec![blocked];
+        upgrade.generations = vec![Generation {
+            version: "4.14.12".to_owned(),
+            ..Generation::default()
+        }];
+        let work = Step::Platform.work_name("c1");
+        let key = ["other", "c1", work.as_str(), "r1", ""].map(str::to_owned);
+        let created = Created {
+            deleted: Some((Duration::from_secs(166), Some(Role::Agents))),
+            ..Created::default()
+        };
+        facts.created.insert(key.into(), created);
+        change(&mut facts);
+        facts.is_blocked_by_what_it_just_ran("u", "c1")
+    };
+    assert!(is_excused(&|_| {}));
+    let later = |seconds| {
+        is_excused(&move |facts: &mut Facts| {
+            facts.cluster("c1").registered = Duration::from_secs(seconds);
+        })
+    };
+    assert!(later(301), "a replica may have heard of the end of the work late");
+    assert!(!later(302), "it may be another cluster");
+    assert!(!later(171), "it is not back");
+    let never = |facts: &mut Facts| facts.cluster("c1").deleted = None;
+    assert!(!is_excused(&never), "it was never deleted");
+    let is_older = |facts: &mut Facts| {
+        let ends = &mut facts.upgrades.get_mut("other").unwrap().ends;
+        ends.values_mut().next().unwrap().target = "4.14.12".to_owned();
+    };
+    assert!(!is_excused(&is_older), "it ran nothing newer");
+    let waits = |facts: &mut Facts| {
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.records.get_mut("c1").unwrap().before[0].reason = "Conflict".to_owned();
+    };
+    assert!(!is_excused(&waits), "it waits for something else");
+}
+
 /// It was deleted at 141 s, its row was removed, it was registered anew at 196 s, and agents reported the end of its update at 568 s.
 #[test]
 fn a_cluster_that_agents_begin_anew_after_they_have_reported_its_end_need_not_run_the_target() {
@@ -408,6 +471,43 @@ fn a_cluster_that_agents_begin_anew_after_they_have_reported_its_end_need_not_ru
     assert!(!is_reborn(415), "the update has ended since");
     assert!(
         !facts.is_reborn("u", "c1", None),
+        "nothing tells of a later begin"
+    );
+}
+
+/// It was deleted at 561 s, its row was removed, it was registered anew at 579 s, and claims 4.14.15 at once. Agents hear of that only
+/// at 849 s.
+#[test]
+fn a_cluster_that_agents_begin_anew_after_its_last_claim_need_not_run_what_that_shows() {
+    let is_reborn = |claimed: u64, runs: Version, begun: Option<u64>| {
+        let mut facts = Facts::default();
+        let cluster = facts.cluster("c1");
+        cluster.deleted = Some(Duration::from_secs(561));
+        cluster.registered = Duration::from_secs(579);
+        cluster.versions = vec![(Duration::from_secs(claimed), runs)];
+        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+        upgrade.generations = vec![Generation {
+            version: "4.14.12".to_owned(),
+            ..Generation::default()
+        }];
+        let removed = (Record::default(), Duration::from_secs(562));
+        upgrade.removed.insert("c1".to_owned(), removed);
+        let begun = begun.map(|begun| wall(Duration::from_secs(begun)));
+        facts.is_reborn("u", "c1", begun)
+    };
+    assert!(is_reborn(580, (4, 14, 15), Some(849)), "it is newer");
+    assert!(is_reborn(580, (4, 14, 12), Some(849)), "it is the target");
+    assert!(!is_reborn(580, (4, 14, 9), Some(849)), "it is to be upgraded");
+    assert!(
+        !is_reborn(850, (4, 14, 15), Some(849)),
+        "it tells what agents play"
+    );
+    assert!(
+        !is_reborn(560, (4, 14, 15), Some(849)),
+        "it tells of the time before"
+    );
+    assert!(
+        !is_reborn(580, (4, 14, 15), None),
         "nothing tells of a later begin"
     );
 }

@@ -284,6 +284,35 @@ fn a_post_action_that_goes_on_long_after_its_time_violates_the_rule_once_nothing
     assert!(!is_late(140, NOW + Duration::from_mins(1)));
 }
 
+#[test]
+fn no_step_is_late_while_the_clock_of_the_leader_is_not_trusted() {
+    let is_late = |leader: &str, ahead: i64, right: Option<u64>| {
+        let limits = Limits {
+            action: Duration::from_secs(20),
+            ..Limits::default()
+        };
+        let mut facts = in_step(Step::PostAction, "PostAction", limits);
+        facts.claims.push((Duration::ZERO, leader.to_owned()));
+        facts.claims.push((Duration::ZERO, String::new()));
+        facts.disturbed.set_clock("r0", NOW, ahead);
+        if let Some(seconds) = right {
+            let disturbed = &mut facts.disturbed;
+            disturbed.set_clock("r0", NOW + Duration::from_secs(seconds), 0);
+            // It stays right.
+            disturbed.set_clock("r0", NOW + Duration::from_secs(139), 5);
+        }
+        facts.now = NOW + Duration::from_secs(140);
+        facts.overdue();
+        !facts.violations.is_empty()
+    };
+    assert!(!is_late("r0-1", -3_600, None));
+    assert!(!is_late("r0-3", 45, None), "it is the clock of the machine");
+    assert!(is_late("r0-1", 25, None), "that is trusted");
+    assert!(is_late("r1-2", -3_600, None), "another one leads");
+    assert!(!is_late("r0-1", -3_600, Some(30)));
+    assert!(is_late("r0-1", -3_600, Some(5)), "it was right for long enough");
+}
+
 /// What is known after the hub has answered with this code when a row of this phase was to follow that of a pre-action.
 fn after_answer(code: u16, phase: &str) -> Facts {
     let limits = Limits {

@@ -78,9 +78,12 @@ fn beside_an_invalid_spec_only_clusters_under_way_are_asked_and_by_the_last_vali
     assert_eq!(violated_by_probe("first", false), [Rule::Probes]);
 }
 
-/// Which rules a platform work violates that asks for an image, after its cluster has told this of the update.
-fn violated_by_image(told: &str) -> Vec<Rule> {
+/// Which rules a platform work violates that asks for an image, so many seconds after its cluster has told this of the update. It was asked
+/// ten minutes before that.
+fn violated_by_image(told: &str, seconds: u64) -> Vec<Rule> {
+    let answered = Duration::from_mins(10);
     let mut facts = misspelled();
+    facts.now = answered + Duration::from_secs(seconds);
     let answer = json!({"status": {"resourceStatus": {"manifests": [{"conditions": [
         {"type": "Available", "status": "True"},
         {"type": "UpgradeOffer", "status": "True", "message": format!("offer/1\nupdate True {told}")},
@@ -88,7 +91,8 @@ fn violated_by_image(told: &str) -> Vec<Rule> {
     let answer = Answer {
         upgrade: "u".to_owned(),
         created: Duration::ZERO,
-        since: Duration::ZERO,
+        answered: Some(answered),
+        since: answered,
         until: None,
         said: Said::of(&answer),
     };
@@ -106,8 +110,34 @@ fn violated_by_image(told: &str) -> Vec<Rule> {
 
 #[test]
 fn an_update_asks_for_an_image_that_its_cluster_has_told() {
-    assert!(violated_by_image("registry/release@sha256:1").is_empty());
-    assert_eq!(violated_by_image("registry/release@sha256:2"), [Rule::Preflight]);
+    assert!(violated_by_image("registry/release@sha256:1", 0).is_empty());
+    assert_eq!(
+        violated_by_image("registry/release@sha256:2", 0),
+        [Rule::Preflight]
+    );
+}
+
+#[test]
+fn an_image_is_asked_for_within_minutes_after_the_first_answer_however_long_that_took() {
+    assert!(violated_by_image("registry/release@sha256:1", 434).is_empty());
+    assert_eq!(
+        violated_by_image("registry/release@sha256:1", 435),
+        [Rule::Preflight]
+    );
+}
+
+#[test]
+fn a_cluster_has_answered_when_it_tells_which_version_it_runs() {
+    let is_told = |name: &str, value: &str| {
+        let status = json!({"status": {"resourceStatus": {"manifests": [{
+            "conditions": [{"type": "Available", "status": "True"}],
+            "statusFeedback": {"values": [{"name": name, "fieldValue": {"string": value}}]},
+        }]}}});
+        Said::of(&status).is_told()
+    };
+    assert!(is_told("desiredVersion", "4.14.9"));
+    assert!(!is_told("desiredVersion", "nonsense"));
+    assert!(!is_told("channel", "stable-4.14"));
 }
 
 #[test]

@@ -397,6 +397,44 @@ fn what_somebody_wrote_into_a_record_counts_until_its_next_attempt() {
     assert!(!is_edited(true, false, "Partial", ("Pending", "r2")));
 }
 
+/// The request of the present update was never carried out.
+#[test]
+fn a_row_forgets_the_start_of_an_update_only_if_one_of_an_earlier_spec_has_ended_instead() {
+    let started = "2026-01-01T00:04:07Z";
+    let may_forget = |goes_on: bool, revision: &str, named: &str, phase: &str| {
+        let mut facts = left(200);
+        let work = facts.works.entry("w".to_owned()).or_default();
+        (work.goes_on, work.revision, work.started) = (goes_on, revision.to_owned(), named.to_owned());
+        let step = Step {
+            name: "Platform".to_owned(),
+            started: started.to_owned(),
+            ..Step::default()
+        };
+        record(&mut facts).before = vec![Row {
+            steps: vec![step],
+            ..row("Initialized", "r2")
+        }];
+        may_write(&mut facts, &[row(phase, "r2")])
+    };
+    let earlier = "2026-01-01T00:02:00Z";
+    for phase in ["Pending", "Aborted"] {
+        assert!(may_forget(false, "r1", earlier, phase), "{phase}");
+        assert!(!may_forget(true, "r1", earlier, phase), "it goes on: {phase}");
+        assert!(
+            !may_forget(false, "r2", earlier, phase),
+            "it was asked for: {phase}"
+        );
+        assert!(
+            !may_forget(false, "r1", started, phase),
+            "the edit does not concern it: {phase}"
+        );
+    }
+    assert!(
+        !may_forget(false, "r1", earlier, "Initialized"),
+        "it holds a slot"
+    );
+}
+
 /// Whoever leads by then finds no end, and follows the work again.
 #[test]
 fn a_late_row_that_tells_of_an_end_which_no_work_shows_any_more_may_be_followed_by_another_beginning() {

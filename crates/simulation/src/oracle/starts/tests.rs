@@ -1,4 +1,5 @@
 use super::*;
+use crate::actor::{Role, Sender};
 use crate::oracle::facts::End;
 use crate::oracle::generation::{After, Generation};
 use crate::oracle::memory::Told;
@@ -48,6 +49,41 @@ fn no_row_keeps_the_slot_of_a_cluster_that_was_not_lost_or_has_ended_since() {
     let mut upgrade = lost(&[(2, "Initialized")]);
     upgrade.records.clear();
     assert_eq!(upgrade.kept_by_row("c1", SENT), None);
+}
+
+/// What is known when the creation that r1 sent for a lost cluster arrives 20 s later. The cluster is back, and r2 has led for 10 s.
+fn arrived(phases: &[(u64, &str)]) -> Facts {
+    let claims = [(0, "r1"), (310, "r2")];
+    let claims = claims.map(|(at, who)| (Duration::from_secs(at), who.to_owned()));
+    let mut facts = Facts {
+        now: SENT + Duration::from_secs(20),
+        claims: claims.into(),
+        sender: Some(Sender {
+            role: Role::Controller,
+            identity: "r1".into(),
+            at: SENT,
+        }),
+        ..Facts::default()
+    };
+    facts.cluster("c1").is_there = true;
+    facts.upgrades.insert("u".to_owned(), lost(phases));
+    let mut work = Work::default();
+    "u".clone_into(&mut work.uid);
+    "c1".clone_into(&mut work.cluster);
+    facts.note_under_way(&work);
+    facts
+}
+
+#[test]
+fn a_late_creation_of_a_former_leader_is_a_stray_if_the_row_of_its_cluster_has_given_the_slot_back() {
+    let kept = arrived(&[(2, "Initialized")]);
+    assert_eq!(kept.upgrades["u"].flights["c1"], LOST);
+    assert!(!kept.upgrades["u"].is_unheard_stray("c1", kept.now));
+    let given_back = arrived(&[(2, "Initialized"), (315, "Blocked")]);
+    let (upgrade, now) = (&given_back.upgrades["u"], given_back.now);
+    assert_eq!(upgrade.flights["c1"], now);
+    assert!(upgrade.is_unheard_stray("c1", now), "a watch may be dead");
+    assert!(!upgrade.is_unheard_stray("c1", now + DEAF));
 }
 
 #[test]

@@ -218,6 +218,38 @@ fn a_cluster_whose_finished_work_somebody_deletes_counts_until_its_row_says_so()
     assert!(!may_count_both(facts, 30), "its update has not ended");
 }
 
+/// Somebody has deleted the work of c2, too, when the last row of c2 said this, if there was one.
+fn both_deleted(phase: Option<&str>, is_under_way: bool) -> Facts {
+    let mut facts = deleted("Partial", Role::People);
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    if let Some(phase) = phase {
+        let record = Record {
+            before: vec![row(phase, "r1")],
+            ..Record::default()
+        };
+        upgrade.records.insert("c2".to_owned(), record);
+    }
+    if !is_under_way {
+        upgrade.release("c2");
+    }
+    upgrade.note_doubtful("c2", ("r1".to_owned(), String::new()), EDIT);
+    facts
+}
+
+#[test]
+fn a_cluster_whose_work_somebody_deletes_before_a_row_tells_of_its_start_counts_until_that_is_written() {
+    for phase in [None, Some("Pending"), Some("Blocked")] {
+        assert!(may_count_both(both_deleted(phase, true), 1), "{phase:?}");
+        assert!(!may_count_both(both_deleted(phase, true), 6), "{phase:?}");
+        assert!(
+            !may_count_both(both_deleted(phase, false), 1),
+            "{phase:?}: it was not under way"
+        );
+    }
+    let told = both_deleted(Some("Partial"), true);
+    assert!(told.upgrades["u"].untold.is_empty(), "its row tells of it");
+}
+
 /// There is one slot. c1 counts by its row from before it was registered anew, and c2 is under way when the upgrade is deleted.
 #[test]
 fn a_cluster_that_was_under_way_when_its_upgrade_was_deleted_counts_until_that_is_heard_of() {

@@ -5,8 +5,9 @@ use hub_sim::{At as _, Change};
 use serde_json::Value;
 
 use super::Work;
-use crate::oracle::facts::{DEAF, Facts, Record};
+use crate::oracle::facts::{DEAF, Facts, Record, Running};
 use crate::oracle::fields::text;
+use crate::oracle::generation::Generation;
 use crate::oracle::row::Row;
 use crate::oracle::rule::Rule;
 
@@ -90,16 +91,24 @@ impl Facts {
     }
 
     /// A row says that a cluster is left out only when a spec in force names it so, or one that the storage has just lost, unless a
-    /// rejected report keeps that row.
+    /// rejected report keeps that row. A cluster that has left the selection stays Skipped when the spec aborts it instead, and the
+    /// other way round, although no row may have said so before.
     pub(in crate::oracle) fn judge_left_out_row(&mut self, owner: &str, name: &str, row: &Row) {
         let sent = self.sent();
         let upgrade = self.upgrades.get(owner);
+        let left = self.clusters.get(name).and_then(|cluster| cluster.left);
+        let left = left.filter(|left| row.has_left && *left <= sent);
+        let says = |spec: &Generation| {
+            let is_aborted = spec.aborted.contains(name);
+            spec.left_out.contains(name) && is_aborted == (row.phase == "Aborted")
+        };
         let is_named = upgrade.is_some_and(|upgrade| {
-            let mut specs = upgrade.valid_in_force(sent);
-            specs.any(|spec| {
-                let is_aborted = spec.aborted.contains(name);
-                spec.left_out.contains(name) && is_aborted == (row.phase == "Aborted")
-            })
+            let mut until_left = left.into_iter().flat_map(|left| upgrade.valid_until_left(left));
+            let is_still_out = || {
+                let mut specs = upgrade.valid_in_force(sent);
+                specs.any(|spec| spec.left_out.contains(name))
+            };
+            upgrade.valid_in_force(sent).any(says) || (until_left.any(says) && is_still_out())
         });
         let is_kept = upgrade.is_some_and(|upgrade| upgrade.is_kept_left_out(name, row));
         self.check(Rule::LeftOut, is_named || is_kept, || {
@@ -121,6 +130,22 @@ impl Facts {
                 && (work.owner.as_str(), &work.name) == (owner, &platform)
                 && (&work.revision, &work.retry) == (&row.revision, &row.retry)
         })
+    }
+
+    /// The start of the update of an earlier spec that a cluster has ended, if a row says that the cluster holds no slot and tells of no
+    /// update. Its work was never changed for the attempt of that row. A replica may not have heard yet that the end was taken back.
+    pub(in crate::oracle) fn ended_instead(&self, owner: &str, name: &str, row: &Row) -> Option<String> {
+        let is_out = matches!(row.phase.as_str(), "Pending" | "Blocked" | "Skipped" | "Aborted");
+        let platform = Step::Platform.work_name(name);
+        let is_earlier = |work: &&Running| {
+            let was_ended = work.taken_back.is_some_and(|at| self.sent() < at + DEAF);
+            (work.owner.as_str(), &work.name) == (owner, &platform)
+                && work.revision != row.revision
+                && (was_ended || !work.goes_on)
+        };
+        let work = self.works.values().find(is_earlier);
+        let work = work.filter(|_| is_out && row.step("Platform").is_none());
+        work.map(|work| work.started.clone())
     }
 }
 

@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::*;
-use crate::oracle::generation::Generation;
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -80,4 +79,50 @@ fn a_spec_that_another_had_followed_before_the_storage_lost_both_leaves_nobody_o
         ..Generation::default()
     };
     assert!(followed_by(invalid), "the one before was still in force");
+}
+
+#[test]
+fn a_leaver_stays_skipped_by_the_spec_when_it_left_if_the_next_one_aborts_it() {
+    let mut known = Facts::default();
+    edit(&mut known, 1, 10, Generation::default());
+    let skipping = Generation {
+        left_out: BTreeSet::from(["c1".to_owned()]),
+        ..Generation::default()
+    };
+    edit(&mut known, 2, 200, skipping);
+    edit(&mut known, 3, 220, aborting("c1"));
+    let may_say_skipped_by = |known: &Facts, left: Option<u64>, has_left: bool| {
+        let mut facts = known.clone();
+        facts.cluster("c1").left = left.map(seconds);
+        facts.now = seconds(240);
+        let row = Row {
+            phase: "Skipped".to_owned(),
+            has_left,
+            ..Row::default()
+        };
+        facts.judge_left_out_row("u", "c1", &row);
+        facts.violations.is_empty()
+    };
+    let may_say_skipped = |left: Option<u64>, has_left: bool| may_say_skipped_by(&known, left, has_left);
+    assert!(may_say_skipped(Some(219), true));
+    assert!(
+        may_say_skipped(Some(126), true),
+        "who skipped it may not have heard"
+    );
+    assert!(!may_say_skipped(Some(125), true), "who skipped it had heard");
+    assert!(
+        !may_say_skipped(Some(220), true),
+        "a status had told the next spec"
+    );
+    assert!(
+        !may_say_skipped(Some(219), false),
+        "its row does not tell that it left"
+    );
+    assert!(!may_say_skipped(None, true), "it had not left");
+    let mut taken_up = known.clone();
+    edit(&mut taken_up, 4, 230, Generation::default());
+    assert!(
+        !may_say_skipped_by(&taken_up, Some(219), true),
+        "no spec leaves it out any more"
+    );
 }
