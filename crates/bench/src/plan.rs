@@ -399,6 +399,7 @@ pub fn cluster(name: &str, stand: Stand) -> Cluster {
         preflight: Preflight::NotAsked,
         has_stale_image: false,
         worker_pools: rollout::WorkerPools::NotAsked,
+        pools_unheard: false,
         calendar: None,
     }
 }

@@ -305,6 +305,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             worker_pools: entry
                 .preflights
                 .worker_pools(name, entry.uid, workers_since, self.index, self.now),
+            pools_unheard: workers_since.is_some() && entry.preflights.are_pools_unheard(self.now),
             version,
             works: step_works,
             record: row

@@ -138,12 +138,14 @@ impl Preflights {
             self.key = Arc::from(asker.key);
         }
         self.agents_can_read = asker.agents_can_read;
-        self.clock_distrusted = !asker.clock_trusted;
-        if asker.clock_trusted {
-            self.trusted_at = now;
-        } else {
+        // Between two plans nobody looks, so the clocks have differed until now.
+        if self.clock_distrusted || !asker.clock_trusted {
             self.distrusted_at = now;
         }
+        if asker.clock_trusted {
+            self.trusted_at = now;
+        }
+        self.clock_distrusted = !asker.clock_trusted;
         let Some(question) = &self.questions.preflight else {
             return;
         };
@@ -314,7 +316,10 @@ impl Preflights {
         let has_answered = |cluster: &Cluster| match verdicts.get(&cluster.name) {
             Some(judged) => judged.has_told_names(question, certain),
             // It is not asked, or it cannot be.
-            None => is_barred(cluster) || matches!(cluster.preflight, Preflight::Blocked { .. }),
+            None => {
+                let is_blocked = matches!(cluster.preflight, Preflight::Blocked { .. });
+                is_barred(cluster) || is_blocked || is_known_to_be_newer(cluster)
+            }
         };
         self.names.complete(|| fleet.clusters.iter().all(has_answered));
         self.names.notes(&question.update)

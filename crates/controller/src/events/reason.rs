@@ -115,6 +115,7 @@ impl EventReason {
     pub const fn follows_clusters(self) -> bool {
         match self {
             EventReason::CanariesComplete
+            | EventReason::ApprovalRequested
             | EventReason::Completed
             | EventReason::CanaryFailed
             | EventReason::MaxFailuresExceeded
@@ -123,7 +124,6 @@ impl EventReason {
             | EventReason::Started
             | EventReason::Paused
             | EventReason::Resumed
-            | EventReason::ApprovalRequested
             | EventReason::Approved
             | EventReason::Retrying
             | EventReason::InvalidSpec

@@ -49,6 +49,13 @@ impl Question {
         self.counts_after > TimeDelta::zero()
     }
 
+    /// True when two questions differ by no more than what an update graph of our own has told.
+    fn asks_the_same(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        other.update.by_graph.clone_from(&self.update.by_graph);
+        *self == other
+    }
+
     /// True when the probe must not set the channel of a cluster that has told this: it runs a newer version than the target, and is not
     /// started for that.
     pub(super) fn spares(&self, told: &Judged) -> bool {
@@ -72,7 +79,10 @@ impl Preflights {
         let mut before = mem::take(&mut self.verdicts);
         self.unknown_before.clear();
         // Nobody keeps a place for what was asked before.
-        self.asked_again.clear();
+        let earlier = self.questions.preflight.as_deref().zip(question);
+        if !earlier.is_some_and(|(earlier, question)| earlier.asks_the_same(question)) {
+            self.asked_again.clear();
+        }
         let verdicts = &mut self.verdicts;
         self.newer.0.retain(|cluster, _| {
             let told = before.remove(cluster);

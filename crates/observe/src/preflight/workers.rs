@@ -17,6 +17,9 @@ use crate::index::{Index, ProbeView};
 /// How long after its update a cluster is asked: what it says then is not of the moment before the machine-config operator has looked at
 /// the new configuration.
 const SETTLES_AFTER: TimeDelta = TimeDelta::minutes(2);
+/// For how long after the clocks agree again no cluster has waited too long for its pools: it is asked only then, and its agent reads
+/// within minutes.
+const HEARD_WITHIN: TimeDelta = TimeDelta::minutes(10);
 /// How far the hub's time of a creation may be from ours: clocks that differ by up to 30 s are trusted, and that time has whole seconds.
 const DATED_WITHIN: TimeDelta = TimeDelta::seconds(40);
 
@@ -70,6 +73,7 @@ impl Preflights {
                     Reason::PreflightPending,
                     "The ManifestWork of an earlier preflight is being deleted, and the cluster's work agent has not let go of it yet",
                 ),
+                (None, None) if self.clock_distrusted => behind(Reason::Running, CLOCKS_DIFFER),
                 (None, None) => WorkerPools::NotAsked,
             };
         };
@@ -78,11 +82,25 @@ impl Preflights {
             Ok(()) if since.is_some_and(|since| self.counts(cluster, since, probe, now)) => {
                 WorkerPools::Updated
             }
+            Ok(()) if self.clock_distrusted => behind(Reason::Running, CLOCKS_DIFFER),
+            Ok(()) if let Some(failure) = self.failures.get(cluster) => behind(
+                Reason::PreflightPending,
+                &format!(
+                    "The cluster cannot be asked again for its worker pools: {}",
+                    failure.text
+                ),
+            ),
             Ok(()) => behind(
                 Reason::Running,
                 "The worker pools seem to be updated; it is looked at again within 2 minutes",
             ),
         }
+    }
+
+    /// True when the clocks agree again since so short a time that clusters were not asked for their pools yet, and have not answered.
+    #[must_use]
+    pub fn are_pools_unheard(&self, now: DateTime<Utc>) -> bool {
+        now < self.distrusted_at + HEARD_WITHIN
     }
 
     /// Why a cluster must not start: the upgrade would wait for its worker pools, and nothing would ever tell that they are updated.
@@ -126,6 +144,8 @@ impl Preflights {
             .workers_since
             .values()
             .map(|(_, began)| self.settles_at(*began));
+        let heard = self.distrusted_at + HEARD_WITHIN;
+        let times = times.chain((!self.workers_since.is_empty()).then_some(heard));
         times.filter(|at| *at > now).min()
     }
 
@@ -191,6 +211,9 @@ impl Preflights {
         began.max(self.distrusted_at) + SETTLES_AFTER
     }
 }
+
+/// What is told while nobody knows how long ago the update was.
+const CLOCKS_DIFFER: &str = "The cluster is asked for the state of its worker pools 2 minutes after the clocks of controller and hub agree again";
 
 /// Whether all worker pools are updated; otherwise why not.
 fn told(probe: &ProbeView) -> Result<(), (Reason, String)> {

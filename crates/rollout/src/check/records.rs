@@ -157,14 +157,16 @@ fn is_end_unproven(policy: &Policy, cluster: &Cluster, record: &Record) -> bool 
 pub(super) fn is_release_unwritten(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
     let out_of_flight = match record.phase {
         Phase::PreActionDegraded => true,
-        Phase::Failed => [
-            Reason::ClusterUpgradeTimeout,
-            Reason::WorkerPoolsTimeout,
-            Reason::OperatorsUpgradeTimeout,
-            Reason::OperatorsJobFailed,
-            Reason::LeftSelection,
-        ]
-        .contains(&record.reason),
+        Phase::Failed => {
+            let ends_step = [
+                Reason::ClusterUpgradeTimeout,
+                Reason::WorkerPoolsTimeout,
+                Reason::OperatorsUpgradeTimeout,
+                Reason::OperatorsJobFailed,
+                Reason::LeftSelection,
+            ];
+            ends_step.contains(&record.reason) || is_end_unproven(policy, cluster, record)
+        }
         Phase::Soaking | Phase::PostAction | Phase::Complete => is_end_unproven(policy, cluster, record),
         _ => false,
     };
@@ -528,7 +530,7 @@ impl Checker<'_> {
         if record.phase == Phase::Workers {
             // Once the pools have followed, the phase stays until the work of the next step is there.
             let length = self.policy.worker_pools_timeout;
-            let length = length.filter(|_| !record.succeeded(Stage::Platform));
+            let length = length.filter(|_| !record.succeeded(Stage::Platform) && !cluster.pools_unheard);
             return length.map(|length| record.since + length).into_iter().collect();
         }
         let Some(step) = timed_step(record.phase) else {

@@ -98,6 +98,8 @@ pub struct Cluster {
     pub has_stale_image: bool,
     /// Its worker pools, while the platform step waits for them.
     pub worker_pools: WorkerPools,
+    /// The clocks agree again since a short time ago. It was not asked for its pools while they differed, so no time limit ends yet.
+    pub pools_unheard: bool,
 }
 
 impl Cluster {

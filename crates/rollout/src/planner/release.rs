@@ -8,14 +8,18 @@ use crate::planner::{attempts, evidence};
 pub(crate) fn is_releasing(cluster: &Cluster, record: &Record, policy: &Policy) -> bool {
     let gave_slot_back = match record.phase {
         Phase::PreActionDegraded => true,
-        Phase::Failed => matches!(
-            record.reason,
-            Reason::ClusterUpgradeTimeout
-                | Reason::WorkerPoolsTimeout
-                | Reason::OperatorsUpgradeTimeout
-                | Reason::OperatorsJobFailed
-                | Reason::LeftSelection
-        ),
+        // One that failed after its update had ended may have given its slot back in the same plan.
+        Phase::Failed => {
+            let ends_step = matches!(
+                record.reason,
+                Reason::ClusterUpgradeTimeout
+                    | Reason::WorkerPoolsTimeout
+                    | Reason::OperatorsUpgradeTimeout
+                    | Reason::OperatorsJobFailed
+                    | Reason::LeftSelection
+            );
+            ends_step || evidence::has_lost_end(cluster, record, policy)
+        }
         // The hub may hold a later row than the one that is known to be written, if the response to its write was lost.
         Phase::Blocked => {
             attempts::is_under_way(cluster, record)

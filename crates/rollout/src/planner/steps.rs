@@ -191,7 +191,7 @@ impl ClusterEvaluator<'_> {
             return true;
         }
         let deadline = self.workers_deadline();
-        if self.is_missed(deadline, Step::Platform) {
+        if !self.cluster.pools_unheard && self.is_missed(deadline, Step::Platform) {
             let mut message = format!("The worker pools were not updated within {}", duration(limit));
             if let WorkerPools::Behind { message: cause, .. } = &self.cluster.worker_pools {
                 message = format!("{message}: {cause}");

@@ -234,6 +234,7 @@ impl FleetBuilder {
             preflight: Preflight::NotAsked,
             has_stale_image: false,
             worker_pools: WorkerPools::NotAsked,
+            pools_unheard: false,
         });
         self
     }

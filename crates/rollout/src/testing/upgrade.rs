@@ -496,6 +496,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             preflight: spoke.preflight.clone(),
             has_stale_image: spoke.stale_image,
             worker_pools: upgrade.worker_pools(name, spoke),
+            pools_unheard: false,
         })
         .collect();
     Fleet {

@@ -99,6 +99,28 @@ fn pools_that_have_followed_free_the_slot_only_when_that_is_written() {
     assert!(starts_b(not_awaited, waiting()), "nobody waits for them");
 }
 
+/// It fails in the plan in which its pools have followed: a new leader would find it in its pools, and in flight.
+#[test]
+fn a_cluster_that_regresses_when_its_pools_have_followed_frees_its_slot_only_when_that_is_written() {
+    let asked = || asked().soak(30).max_concurrency(1);
+    let unhealthy = || {
+        let a = fleet().cluster("a");
+        a.work(Step::Platform, work(0).succeeded().unhealthy())
+    };
+    let waiting = unhealthy().record(record(Phase::Workers).since(10).stage(Stage::Platform, 0));
+    let fleet = waiting.pools_updated().cluster("b");
+    let plan = planned(20, asked(), fleet.clone());
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::RegressedInSoak));
+    assert!(plan.clusters[0].urgent);
+    assert_eq!(writes(&plan), NOTHING);
+    refused(Kind::TooManySlots, 20, asked(), fleet, |plan| {
+        plan.operations.push(create("b", Step::Platform, 20));
+    });
+    let told = record_of(&plan, "a").clone();
+    let written = planned(21, asked(), unhealthy().record(told).cluster("b"));
+    assert_eq!(writes(&written), ["create b/Platform"]);
+}
+
 #[test]
 fn a_clock_that_is_not_trusted_does_not_tell_that_the_pools_have_followed() {
     let waiting = || updated(record(Phase::Workers).since(10)).pools_updated();

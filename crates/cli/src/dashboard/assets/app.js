@@ -151,7 +151,8 @@ function showUpgrades({ upgrades, more }) {
   } else if (upgrades.length) {
     // With none selected, each can be chosen, also the only one.
     select.selectedIndex = -1;
-  } else {
+  } else if (!wanted) {
+    // One that was shown and is gone is told to be gone, also when there are others again.
     showEmpty("There are no upgrades here.");
   }
 }

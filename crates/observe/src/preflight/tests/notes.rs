@@ -69,6 +69,19 @@ fn clusters_that_do_not_answer_are_waited_for_until_the_timeout() {
 }
 
 #[test]
+fn a_cluster_that_is_known_to_be_newer_is_not_waited_for() {
+    let mut world = misspelled(&["c1", "c2"]);
+    world.answers("c1", status_of_probe(), 0);
+    world.cluster(1).version = Arc::from("4.21.3");
+    assert!(world.due(0).is_empty(), "it is not asked");
+    assert!(world.notes(1).is_empty(), "its row does not say so yet");
+    let mut newer = rollout::Record::from(record(Phase::Blocked));
+    newer.reason = Reason::NewerThanTarget;
+    world.cluster(1).record = Some(Arc::new(newer));
+    assert_eq!(world.notes(2), [NOTE]);
+}
+
+#[test]
 fn names_are_told_only_until_the_first_cluster_has_started() {
     let mut world = misspelled(&["c1", "c2"]);
     for name in ["c1", "c2"] {

@@ -150,8 +150,23 @@ fn pools_are_not_updated_by_a_probe_that_was_dated_back() {
     world.asker.clock_trusted = true;
     world.refresh(3701);
     assert_eq!(world.pools(3819).0, Some(Reason::Running));
-    assert_eq!(world.wake(3701), Some(at(3820)));
-    assert_eq!(world.pools(3820).1, "updated");
+    assert_eq!(world.wake(3701), Some(at(3821)));
+    assert_eq!(world.pools(3821).1, "updated");
+}
+
+/// The clocks have differed for longer than the time limit, and nobody was asked meanwhile.
+#[test]
+fn clusters_are_asked_when_the_clocks_agree_again_before_their_time_is_over() {
+    let mut world = waiting(Phase::Workers);
+    world.asker.clock_trusted = false;
+    assert_eq!(world.due(60), Vec::<String>::new());
+    world.asker.clock_trusted = true;
+    assert_eq!(world.due(7200), Vec::<String>::new());
+    assert_eq!(world.wake(7200), Some(at(7320)), "not by the last plan before");
+    assert_eq!(world.due(7320), ["create a for its pools"]);
+    assert!(world.preflights.are_pools_unheard(at(7799)));
+    assert_eq!(world.wake(7330), Some(at(7800)));
+    assert!(!world.preflights.are_pools_unheard(at(7800)));
 }
 
 #[test]
@@ -195,6 +210,17 @@ fn it_is_told_why_a_cluster_is_not_asked_for_its_pools() {
     world.index.work(&Change::Applied(ending), at(1));
     world.refresh(1);
     assert!(world.pools(500).1.contains("has not let go"));
+    let mut world = waiting(Phase::Workers);
+    world.tells(UPDATED, 10);
+    assert_eq!(world.due(120), ["delete a a-probe-u1"]);
+    world.ended("a", ProbeResult::Failed("forbidden".to_owned()), 121);
+    let (reason, text) = world.pools(122);
+    assert_eq!(reason, Some(Reason::PreflightPending));
+    assert!(text.ends_with("asked again for its worker pools: forbidden"));
+    let mut world = waiting(Phase::Workers);
+    world.asker.clock_trusted = false;
+    world.refresh(500);
+    assert!(world.pools(500).1.contains("clocks"));
 }
 
 #[test]
