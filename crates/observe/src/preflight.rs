@@ -313,13 +313,13 @@ impl Preflights {
             return Vec::new();
         }
         let (verdicts, certain) = (&self.verdicts, self.certain(now));
-        let has_answered = |cluster: &Cluster| match verdicts.get(&cluster.name) {
-            Some(judged) => judged.has_told_names(question, certain),
-            // It is not asked, or it cannot be.
-            None => {
-                let is_blocked = matches!(cluster.preflight, Preflight::Blocked { .. });
-                is_barred(cluster) || is_blocked || is_known_to_be_newer(cluster)
+        let has_answered = |cluster: &Cluster| {
+            if let Some(judged) = verdicts.get(&cluster.name) {
+                return judged.has_told_names(question, certain);
             }
+            // It is not asked, or it cannot be.
+            let is_blocked = matches!(cluster.preflight, Preflight::Blocked { .. });
+            is_barred(cluster) || is_blocked || is_known_to_be_newer(cluster)
         };
         self.names.complete(|| fleet.clusters.iter().all(has_answered));
         self.names.notes(&question.update)

@@ -137,7 +137,7 @@ const BEFORE: &[(&str, &str, &str)] = &[
     ),
     (
         "docs/guide/install.md",
-        "kubectl delete -f deploy/install.yaml",
+        "kubectl delete --ignore-not-found -f deploy/install.yaml",
         "kubectl apply -f deploy/install.yaml",
     ),
     (
