@@ -31,7 +31,7 @@ impl Upgrade {
             .filter(move |one| one.number >= least.unwrap_or_default())
     }
 
-    /// The same. While the last one is invalid, an earlier one still is in force for clusters that have started.
+    /// The specs that may be in force at a time for clusters that have started: while the last one is invalid, also those before it.
     pub(super) fn valid_in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
         let is_invalid = self.in_force(at).any(|spec| spec.is_invalid);
         let earlier = self.generations.iter().filter(move |_| is_invalid);

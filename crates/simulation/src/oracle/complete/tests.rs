@@ -16,6 +16,21 @@ fn has(end: &End, started: &str) -> bool {
     end.has_start(parse_rfc3339(started).unwrap())
 }
 
+/// Cluster `c1` is blocked in upgrade `u`, because it is newer than the version that the upgrade asks for.
+fn block_as_newer(facts: &mut Facts, version: &str) {
+    let blocked = Row {
+        phase: "Blocked".to_owned(),
+        reason: "NewerThanTarget".to_owned(),
+        ..Row::default()
+    };
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.records.entry("c1".to_owned()).or_default().before = vec![blocked];
+    upgrade.generations = vec![Generation {
+        version: version.to_owned(),
+        ..Generation::default()
+    }];
+}
+
 #[test]
 fn a_row_may_tell_of_a_work_with_a_start_in_the_future_by_the_time_at_which_it_was_found() {
     let named = "2026-01-01T01:05:28.192Z";
@@ -338,17 +353,7 @@ fn a_cluster_that_was_registered_anew_is_blocked_by_what_a_row_from_before_prove
         other.records.entry("c1".to_owned()).or_default().before = vec![proof];
         let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());
         other.ends.insert(step, reported);
-        let blocked = Row {
-            phase: "Blocked".to_owned(),
-            reason: "NewerThanTarget".to_owned(),
-            ..Row::default()
-        };
-        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
-        upgrade.records.entry("c1".to_owned()).or_default().before = vec![blocked];
-        upgrade.generations = vec![Generation {
-            version: "4.14.11".to_owned(),
-            ..Generation::default()
-        }];
+        block_as_newer(&mut facts, "4.14.11");
         change(&mut facts);
         facts.is_blocked_by_former_row("u", "c1")
     };
@@ -404,17 +409,7 @@ fn a_cluster_that_was_registered_anew_may_be_blocked_by_what_it_ran_less_than_a_
         };
         let step = ("c1".to_owned(), Step::Platform, "r1".to_owned());
         other.ends.insert(step, reported);
-        let blocked = Row {
-            phase: "Blocked".to_owned(),
-            reason: "NewerThanTarget".to_owned(),
-            ..Row::default()
-        };
-        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
-        upgrade.records.entry("c1".to_owned()).or_default().before = vec![blocked];
-        upgrade.generations = vec![Generation {
-            version: "4.14.12".to_owned(),
-            ..Generation::default()
-        }];
+        block_as_newer(&mut facts, "4.14.12");
         let work = Step::Platform.work_name("c1");
         let key = ["other", "c1", work.as_str(), "r1", ""].map(str::to_owned);
         let created = Created {
