@@ -76,6 +76,22 @@ pub fn unbound(sets: &[String], bindings: &[Value], namespace: &str) -> String {
     sets.iter().filter(|set| !is_bound(set)).map(warning).collect()
 }
 
+/// A warning for each name alone that is given for canaries: it is that of a label, and may be meant for a cluster. `spec`: that of the
+/// manifest.
+#[must_use]
+pub fn labels_of_any_value(spec: &Value) -> String {
+    let terms = &spec["upgradeStrategy"]["canaryClusters"]["clusterSelector"]["matchExpressions"];
+    let terms = terms.as_array().into_iter().flatten();
+    let keys = terms.filter(|term| term["operator"] == "Exists");
+    let keys = keys.filter_map(|term| term["key"].as_str());
+    let warning = |key: &str| {
+        format!(
+            "Warning: --canary {key} makes canaries of the clusters that have a label {key}, whatever its value; for a cluster of that name, write --canary metadata.name={key}\n"
+        )
+    };
+    keys.map(warning).collect()
+}
+
 fn strategy(args: &CreateArgs) -> Result<Map<String, Value>, String> {
     let mut strategy = object([
         ("actionTimeout", args.action_timeout.as_ref()),

@@ -122,7 +122,9 @@ pub fn overview(
     for row in rows.iter().filter(waits) {
         let facts = answers.and_then(|answers| answers.get(&row.cluster));
         let causes = facts.map(|facts| of_verdict(judge(facts, update)));
-        let causes = causes.filter(|causes| !knows_channel(row, causes) && row.reason != PENDING);
+        let causes = causes.filter(|causes| {
+            !knows_channel(row, causes) && !knows_request(row, causes) && row.reason != PENDING
+        });
         let mut causes = causes.unwrap_or_else(|| of_row(row));
         // What has been unknown for too long blocks.
         for cause in &mut causes {
@@ -176,6 +178,11 @@ pub fn overview(
 fn knows_channel(row: &ReportRow, causes: &[Cause]) -> bool {
     let differs = PreflightReason::ChannelDiffers.to_string();
     row.reason != differs && causes.iter().any(|cause| cause.reason == differs)
+}
+
+/// True when the controller blocks a cluster because of what its present request accepts, which its answer does not tell.
+fn knows_request(row: &ReportRow, causes: &[Cause]) -> bool {
+    row.reason == Reason::RiskNotAccepted.as_str() && causes.is_empty()
 }
 
 fn group((namespace, name): (&str, &str), cause: &Cause, texts: Texts) -> Option<Group> {

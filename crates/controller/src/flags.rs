@@ -103,7 +103,8 @@ pub struct Flags {
 
     /// How the work agent gets the permission to write ClusterVersion: admin-ocm creates a ClusterRoleBinding
     /// to cluster-admin, aggregate creates a least-privilege ClusterRole that is aggregated into the agent's
-    /// role, none creates nothing because the clusters are prepared.
+    /// role, none creates nothing because the clusters are prepared. All manifests that install the controller set
+    /// aggregate, and a controller that is started by hand should, too.
     #[arg(long, value_name = "MODE", default_value = "admin-ocm", value_parser = spoke_rbac_parser(),
           help_heading = "Clusters")]
     pub spoke_rbac: SpokeRbac,

@@ -72,7 +72,7 @@ pub struct UpgradeStrategy {
     #[serde(default, skip_serializing_if = "WorkerPoolsMode::is_default")]
     pub worker_pools: WorkerPoolsMode,
     /// Time limit for the worker pools of a cluster after its ClusterVersion is updated, such as 8h, if workerPools is
-    /// Wait. If unset, 6h.
+    /// Wait. Clusters are asked for them only 2 minutes after that, so a limit below 5m may end before they have answered. If unset, 6h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration")]
     pub worker_pools_timeout: Option<String>,

@@ -36,7 +36,8 @@ pub struct CreateArgs {
     /// Approve the upgrades of all operators, after the update of the platform.
     #[arg(long)]
     pub operators: bool,
-    /// Upgrade the clusters with these labels first, such as canary=true.
+    /// Upgrade the clusters with these labels first, such as canary=true. To name a cluster, write metadata.name=CLUSTER; a word alone
+    /// stands for the clusters that have a label of that name, whatever its value.
     #[arg(long, value_name = "SELECTOR")]
     pub canary: Option<String>,
     /// How many clusters may be upgraded at the same time, such as 5 or 10%.

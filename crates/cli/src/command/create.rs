@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::args::{Common, CreateArgs, DryRun, Output, UnknownFields};
 use crate::check::facts::BINDING;
-use crate::create::{manifest, unbound};
+use crate::create::{labels_of_any_value, manifest, unbound};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hub::Hub;
@@ -34,6 +34,7 @@ pub(super) async fn run(common: &Common, args: &CreateArgs, screen: Screen) -> R
     if !report.is_good() {
         return Ok(Exit::Error);
     }
+    screen.note(&labels_of_any_value(&manifest["spec"]));
     if let Ok(hub) = &hub {
         screen.note(&binding_warning(hub, &args.sets).await);
     }

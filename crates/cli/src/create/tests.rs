@@ -135,6 +135,21 @@ fn a_selector_that_a_variable_without_a_value_leaves_selects_nothing_instead_of_
     );
 }
 
+#[test]
+fn a_name_alone_for_canaries_is_that_of_a_label_which_is_said() {
+    let warned = |flags: &str| {
+        let made = read(&format!("spring --set prod -l gpu --to 4.20.4 {flags}")).unwrap();
+        labels_of_any_value(&made["spec"])
+    };
+    assert_eq!(
+        warned("--canary edge-1,tier=test"),
+        "Warning: --canary edge-1 makes canaries of the clusters that have a label edge-1, whatever its value; for a cluster of that name, write --canary metadata.name=edge-1\n"
+    );
+    for flags in ["--canary metadata.name=edge-1", "--canary !edge-1", "--paused"] {
+        assert_eq!(warned(flags), "", "{flags}");
+    }
+}
+
 #[tokio::test]
 async fn a_selector_without_a_term_is_an_invalid_command_line() {
     for flags in ["-l,--to=4.20.4", "--set=prod,--canary=,--to=4.20.4"] {

@@ -17,6 +17,8 @@ pub mod work;
 
 use api::lenient::Lenient;
 use api::mcu::ManagedClustersUpgradeSpec;
+use api::validate::parse_duration;
+use chrono::TimeDelta;
 use kube_cel::{CompiledSchema, ErrorKind, Validator};
 use serde::Serialize;
 use serde_json::Value;
@@ -217,6 +219,7 @@ impl Linter {
         let drops = self.unknown != UnknownFields::Ignore;
         problems.extend(self.work.check(&self.validator, &object, drops));
         problems.extend(image_without_digest(&object));
+        problems.extend(short_limit_of_pools(&object));
         problems.extend(without_effect::settings(written));
         problems.extend(retries::of_no_failure(written));
         problems.extend(canaries::are_all_clusters(written));
@@ -289,6 +292,25 @@ fn wrong_api(api_version: &str) -> Option<Problem> {
         _ => format!("{api_version:?} has no {KIND}"),
     };
     Some(Problem::error("apiVersion", format!("{wrong}; write {ours}")))
+}
+
+/// Shortest time limit of worker pools that clusters can keep to: they are asked two minutes after their update, and the work agent may
+/// take two more to read the answer.
+const SHORTEST_LIMIT_OF_POOLS: TimeDelta = TimeDelta::minutes(5);
+
+/// Warns about a time limit that may end before a cluster has told that its worker pools are updated. It is no error, because the hub may
+/// hold upgrades that have one.
+fn short_limit_of_pools(object: &Value) -> Option<Problem> {
+    let strategy = object.pointer("/spec/upgradeStrategy")?;
+    let text = strategy["workerPoolsTimeout"].as_str()?;
+    let limit = parse_duration(text).filter(|limit| *limit >= TimeDelta::seconds(1))?;
+    let is_short = strategy["workerPools"] == "Wait" && limit < SHORTEST_LIMIT_OF_POOLS;
+    is_short.then(|| {
+        Problem::warning(
+            "spec.upgradeStrategy.workerPoolsTimeout",
+            format!("{text:?} is so short that clusters may fail although their worker pools are updated: they are asked for them only 2 minutes after their update, and the answer may take 2 more; set at least 5m, or remove it to wait for 6h"),
+        )
+    })
 }
 
 /// Warns about an image without a digest: a cluster verifies the signature of a release image by its digest, and accepts no

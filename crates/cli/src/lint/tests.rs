@@ -224,6 +224,26 @@ fn a_setting_without_effect_is_a_warning() {
 }
 
 #[test]
+fn a_limit_of_pools_that_ends_before_they_are_known_is_a_warning() {
+    let linter = linter();
+    let warned = |mode: &str, limit: &str| {
+        let strategy = json!({"workerPools": mode, "workerPoolsTimeout": limit});
+        linter.check(&object(&with("upgradeStrategy", &strategy)))
+    };
+    for limit in ["1s", "2m", "4m59s"] {
+        let found = warned("Wait", limit);
+        assert_eq!(found.len(), 1, "{limit}: {found:?}");
+        assert!(
+            found[0].warning && found[0].message.contains("at least 5m"),
+            "{found:?}"
+        );
+        assert_eq!(found[0].field, "spec.upgradeStrategy.workerPoolsTimeout");
+    }
+    assert_eq!(warned("Wait", "5m"), []);
+    assert!(!warned("Ignore", "2m")[0].message.contains("at least 5m"));
+}
+
+#[test]
 fn what_the_form_of_the_request_makes_useless_is_a_warning() {
     let linter = linter();
     let image = format!("quay.io/x@sha256:{}", "0a".repeat(32));

@@ -110,6 +110,21 @@ fn clusters_are_grouped_once_for_each_risk_and_gate() {
     );
 }
 
+/// The request of an earlier attempt accepts the risk, and the spec does not any more.
+#[test]
+fn a_risk_that_only_an_earlier_request_accepts_is_told_by_the_row() {
+    let mut ready = facts(&[], &[]);
+    ready.offer = Ok(Offer::Cleared {
+        risks: vec!["Leak".to_owned()],
+    });
+    let rows = [row("a", "RiskNotAccepted", "Leak: It was accepted before")];
+    let answers = Answers::from([("a".to_owned(), ready)]);
+    let found = overview(("upgrades", "spring"), &rows, (Some(&answers), &update()), None);
+    let groups = found.groups.iter();
+    let groups: Vec<(&str, &str)> = groups.map(|group| (&*group.reason, &*group.name)).collect();
+    assert_eq!(groups, [("RiskNotAccepted", "Leak")]);
+}
+
 #[test]
 fn without_answers_the_rows_tell_the_first_cause() {
     let rows = [

@@ -10,7 +10,7 @@ use crate::table::one_line;
 use crate::upgrade::Upgrade;
 
 /// The columns before those of the steps.
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 15] = [
     "namespace",
     "upgrade",
     "target",
@@ -24,6 +24,7 @@ const COLUMNS: [&str; 14] = [
     "toVersion",
     "since",
     "retry",
+    "attempts",
     "durationSeconds",
 ];
 
@@ -83,6 +84,7 @@ fn record(upgrade: &Upgrade, row: &ReportRow) -> Vec<(String, Value)> {
         json!(row.to_version),
         json!(to_rfc3339(row.since)),
         json!(row.retry),
+        json!(row.attempts),
         json!(duration),
     ];
     let mut record: Vec<(String, Value)> = COLUMNS
@@ -149,7 +151,9 @@ mod tests {
 
     #[test]
     fn json_has_the_same_fields_as_csv() {
-        let text = render(&running(), &rows().rows, Some(Output::Json), true);
+        let mut rows = rows().rows;
+        rows[2].attempts = Some(2);
+        let text = render(&running(), &rows, Some(Output::Json), true);
         let read: Value = serde_json::from_str(&text).unwrap();
         let header = render(&running(), &[], None, true);
         let names: Vec<&str> = header.trim().split(',').collect();
@@ -158,6 +162,12 @@ mod tests {
         assert!(names.iter().all(|name| fields.contains_key(*name)));
         assert_eq!(read["items"][3]["cluster"], "edge-20");
         assert_eq!(read["items"][1]["durationSeconds"], Value::Null, "still running");
+        assert_eq!(read["items"][2]["attempts"], 2);
+        assert_eq!(
+            read["items"][3]["attempts"],
+            Value::Null,
+            "an older release did not count"
+        );
     }
 
     #[test]
