@@ -193,8 +193,15 @@ impl<R: ClusterRow> KnownCluster<'_, R> {
     fn is_former(&self, view: &WorkView) -> bool {
         let is_of_work = |record: &Record| record.unreadable || record.attempt == view.work.attempt;
         self.is_from_before(view)
+            && !self.was_sent_since(view)
             && view.unreadable.is_none()
             && !self.row.is_some_and(|row| is_of_work(row.record()))
+    }
+
+    /// True when a work was sent for the present registration of its cluster. A platform work that is older was changed in place since,
+    /// so its attempt and its start are of this registration. Its status may be from before, so nothing is proven when it disappears.
+    fn was_sent_since(&self, view: &WorkView) -> bool {
+        !view.is_left_over && self.managed.is_some_and(|cluster| view.is_sent_for(&cluster.uid))
     }
 
     /// True when a work is older than the registration of its cluster, was sent before that for a step after the update, or goes with

@@ -72,6 +72,8 @@ pub struct Preflights {
     trusted_at: DateTime<Utc>,
     /// When the clock was not trusted last.
     distrusted_at: DateTime<Utc>,
+    /// When the first pass of this term began.
+    began: Option<DateTime<Utc>>,
     verdicts: AHashMap<Arc<str>, Judged>,
     names: KnownNames,
     /// Clusters that have told a newer version than the target, where the probe sets the channel.
@@ -131,7 +133,6 @@ impl Preflights {
     pub fn refresh(&mut self, questions: &Questions, asker: Asker<'_>, index: &Index, now: DateTime<Utc>) {
         if self.questions.preflight != questions.preflight {
             self.forget_answers(questions.preflight.as_deref(), now);
-            self.names = KnownNames::default();
         }
         if self.questions != *questions || *self.key != *asker.key {
             self.questions = questions.clone();
@@ -146,9 +147,13 @@ impl Preflights {
             self.trusted_at = now;
         }
         self.clock_distrusted = !asker.clock_trusted;
+        if !self.at_a_glance {
+            self.began.get_or_insert(now);
+        }
         let Some(question) = &self.questions.preflight else {
             return;
         };
+        let awaits_graph = !self.at_a_glance && question.asks_graph && question.update.by_graph.is_none();
         let mut present = 0;
         for (cluster, probe) in index.probes_of(asker.uid) {
             if !is_answer(cluster, probe, &question.hash, asker.key, index) {
@@ -170,6 +175,10 @@ impl Preflights {
             // Nor by such a clock when the answer came.
             let is_dated = !self.clock_distrusted;
             judged.heard = judged.heard.filter(|at| is_dated || *at != heard);
+            // The graph may not have been read yet, since this term or an edit has just begun to ask for it.
+            if before.is_none() && awaits_graph && judged.is_in_other_channel() {
+                judged.unknown_since = now;
+            }
             // A question that is asked anew gives no more time.
             if !matches!(judged.verdict, Verdict::Unknown(_)) {
                 self.unknown_before.remove(cluster);
@@ -218,6 +227,11 @@ impl Preflights {
         }
         if let Some(judged) = judged {
             let says = self.by_clock(judged, judged.preflight(question, (now, self.certain(now))));
+            let work = index.work_of(cluster, rollout::Step::Platform);
+            let refused = work.and_then(|work| judged.with_risks_taken_back(question, &work.request));
+            if let Some(refused) = refused.filter(|_| matches!(says, Preflight::Ready | Preflight::Stale)) {
+                return refused;
+            }
             return match self.cannot_be_asked_again(cluster, now) {
                 Some(refused) if says == Preflight::Stale => refused,
                 _ => says,
@@ -344,8 +358,8 @@ impl Preflights {
         let mut writes = self.deletions(fleet, policy, asker, index, now);
         writes.extend(self.leftovers(fleet, policy, asker, index, now));
         writes.extend(self.ask_again(&plan.ask_again, index, now));
-        let mut wake = earliest(self.next_change(now), self.next_workers(now));
         self.note_barred(fleet, policy, asker, index, now);
+        let mut wake = earliest(self.next_change(now), self.next_workers(now));
         if !policy.deleting {
             let (questions, newer) = (self.questions.clone(), self.newer.clone());
             let can_read = asker.agents_can_read;

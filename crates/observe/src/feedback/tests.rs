@@ -1,3 +1,5 @@
+mod properties;
+
 use api::names::{ANNOTATION_CHECKS, ANNOTATION_TARGET_VERSION};
 use serde_json::{Value, json};
 

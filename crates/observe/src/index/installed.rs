@@ -56,9 +56,9 @@ impl InstalledVersion {
 
     /// True when it is later than the success in a row, or when that row was read before and proves nothing any more. A work counts as
     /// reporting until its end became known, which may be late. So if the row shows something newer, and is later than
-    /// the beginning of the reports, it may tell of an update that nobody saw here.
+    /// the beginning of the reports, or earlier by no more than clocks may differ, it may tell of an update that nobody saw here.
     fn outweighs(&self, to_version: &str, succeeded: DateTime<Utc>) -> bool {
-        let may_be_earlier = self.since <= succeeded && is_newer(to_version, &self.version);
+        let may_be_earlier = self.since <= succeeded + MAX_NEWS_DELAY && is_newer(to_version, &self.version);
         (self.at > succeeded && !may_be_earlier) || (self.over && self.at == succeeded)
     }
 
@@ -88,8 +88,8 @@ impl InstalledVersion {
                 .created
                 .is_some_and(|created| created > self.at + MAX_CLOCK_ERROR);
         if another {
-            // Rows from before tell of another cluster, also those that are later than the beginning of the reports.
-            self.since = self.at;
+            // Rows from before tell of another cluster, also those that are later than the beginning of the reports, or little earlier.
+            self.since = self.at + MAX_NEWS_DELAY;
         }
         let is_past = self.shown || !self.outdates(&cluster.version);
         let is_former = work.is_some_and(|work| work.is_older_than(cluster.created));

@@ -1,3 +1,5 @@
+mod properties;
+
 use api::names::Step;
 use chrono::TimeZone;
 use rollout::StepStatus;

@@ -265,6 +265,12 @@ impl WorkView {
         follows && is_known && *self.cluster_uid != *registration
     }
 
+    /// True when it was sent for this registration of its cluster. A platform work that is older may have been changed in place for it.
+    #[must_use]
+    pub fn is_sent_for(&self, registration: &str) -> bool {
+        !registration.is_empty() && *self.cluster_uid == *registration
+    }
+
     /// True when its disappearance proves no success: we wanted it deleted, or it may be of an earlier registration of the cluster.
     #[must_use]
     pub fn tells_no_end(&self) -> bool {

@@ -7,11 +7,11 @@ use api::report::Phase;
 use chrono::{DateTime, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Policy, Selection};
 
-use super::{Asker, Preflights, ProbeWrite, earliest};
+use super::{Asker, Preflights, ProbeWrite, earliest, is_answer};
 use crate::index::Index;
 
 impl Preflights {
-    /// Notes which clusters are to be asked and cannot be, because the write fails, something else has the name of the probe, or an earlier
+    /// Notes which clusters are to be asked and cannot be, because a write fails, something else has the name of the probe, or an earlier
     /// probe is not gone, and whether another upgrade asks one of them. When that probe is gone, nothing else tells of it.
     pub(super) fn note_barred(
         &mut self,
@@ -27,7 +27,14 @@ impl Preflights {
             let name = &cluster.name;
             let probe = index.probe(name);
             let is_anothers = probe.is_some_and(|probe| !probe.is_of(asker.uid, asker.key));
-            let fails = probe.is_none() && self.failures.contains_key(name);
+            // A probe that answers what is asked now bars nobody, although its deletion failed before.
+            let answers = || {
+                let is_newer = self.newer.contains(name);
+                let needed = self.questions.needed(cluster, policy, is_newer);
+                let known = probe.zip(needed);
+                known.is_some_and(|(probe, hash)| is_answer(name, probe, hash, asker.key, index))
+            };
+            let fails = self.failures.contains_key(name) && !answers();
             let is_going = probe.is_some_and(|probe| probe.is_ending && !is_anothers);
             if (is_anothers || fails || is_going)
                 && self

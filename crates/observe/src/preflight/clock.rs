@@ -20,6 +20,7 @@ impl Preflights {
     pub fn clamp_waits(&mut self, now: DateTime<Utc>) {
         self.trusted_at = self.trusted_at.min(now);
         self.distrusted_at = self.distrusted_at.min(now);
+        self.began = self.began.map(|began| began.min(now));
         for judged in self.verdicts.values_mut() {
             judged.unknown_since = judged.unknown_since.min(now);
             judged.lost = judged.lost.map(|lost| lost.min(now));

@@ -7,12 +7,12 @@ use api::message;
 use api::text::{cut, visible};
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::preflight::{
-    Fact, Missing, PreflightFinding, PreflightReason, Request, Verdict, judge, request,
+    Fact, Missing, Offer, PreflightFinding, PreflightReason, Request, Verdict, judge, request,
 };
 use rollout::{Preflight, Reason, duration};
 
 use super::Question;
-use crate::index::ProbeView;
+use crate::index::{ProbeView, WorkRequest};
 
 /// How long a cluster that was ready, and is not any more, counts as not ready.
 const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(10);
@@ -148,6 +148,48 @@ impl Judged {
     /// When a cluster that was ready before, and then not, may count as ready again.
     pub(super) fn settles(&self) -> Option<DateTime<Utc>> {
         self.lost.map(|lost| lost + SETTLES_AFTER)
+    }
+
+    /// What is told of a cluster whose present request accepts risks that the spec does not accept, such as that of an earlier attempt.
+    /// It recommends the target whether they apply or not. If they do, it would reject the next request, which does not accept them.
+    pub(super) fn with_risks_taken_back(
+        &self,
+        question: &Question,
+        present: &WorkRequest,
+    ) -> Option<Preflight> {
+        let (WorkRequest::AcceptedRisks(names), Ok(Offer::Cleared { risks })) =
+            (present, &self.probe.facts.offer)
+        else {
+            return None;
+        };
+        if !self.is_asked_by_offer(question) {
+            return None;
+        }
+        let update = &question.update;
+        let is_open =
+            |name: &&str| risks.iter().any(|risk| risk == name) && !update.accepted_risks.contains(*name);
+        let texts: Vec<String> = names
+            .split(' ')
+            .filter(is_open)
+            .map(|name| {
+                format!(
+                    "{name}: The spec does not accept this risk. The present request of the cluster does, so the cluster recommends {} and does not tell whether the risk applies",
+                    update.version
+                )
+            })
+            .collect();
+        (!texts.is_empty()).then(|| Preflight::Blocked {
+            reason: Reason::RiskNotAccepted,
+            message: Arc::from(shortened(&visible(&texts.join("; ")), MAX_MESSAGE)),
+        })
+    }
+
+    /// True when the cluster would look for the version among what it offers now. It checks no request by image, and evaluates other risks
+    /// in another channel.
+    fn is_asked_by_offer(&self, question: &Question) -> bool {
+        let (update, channel) = (&question.update, &self.probe.facts.channel);
+        let is_same = |channel: &String| *channel == update.channel;
+        update.image.is_empty() && (update.channel.is_empty() || channel.as_ref().is_ok_and(is_same))
     }
 
     /// `certain`: the time by which the timeout ends.

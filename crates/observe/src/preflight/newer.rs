@@ -10,6 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rollout::is_newer;
 
 use super::judged::Judged;
+use super::names::KnownNames;
 use super::{Preflights, Question};
 use crate::index::Index;
 
@@ -74,15 +75,23 @@ impl Preflights {
     }
 
     /// Forgets the answers to another question than this one. Clusters whose channel this one must not set either are judged anew by what
-    /// they have told, because they are not asked.
+    /// they have told, because they are not asked. If no more has changed than what an update graph of our own tells, nothing is forgotten.
     pub(super) fn forget_answers(&mut self, question: Option<&Question>, now: DateTime<Utc>) {
         let mut before = mem::take(&mut self.verdicts);
+        let earlier = self.questions.preflight.as_deref().zip(question);
+        let same = earlier.filter(|(earlier, question)| earlier.asks_the_same(question));
+        if let Some((_, question)) = same {
+            let judge = |(cluster, told): (Arc<str>, Judged)| {
+                let judged = Judged::new(&told.probe, question, Some(&told), (now, now, now));
+                (cluster, judged)
+            };
+            self.verdicts = before.into_iter().map(judge).collect();
+            return;
+        }
+        self.names = KnownNames::default();
         self.unknown_before.clear();
         // Nobody keeps a place for what was asked before.
-        let earlier = self.questions.preflight.as_deref().zip(question);
-        if !earlier.is_some_and(|(earlier, question)| earlier.asks_the_same(question)) {
-            self.asked_again.clear();
-        }
+        self.asked_again.clear();
         let verdicts = &mut self.verdicts;
         self.newer.0.retain(|cluster, _| {
             let told = before.remove(cluster);

@@ -56,6 +56,14 @@ impl Questions {
         }
     }
 
+    /// Notes that there is no update graph of our own.
+    pub fn without_graph(&mut self) {
+        let asks = self.preflight.as_mut().filter(|question| question.asks_graph);
+        if let Some(question) = asks {
+            Arc::make_mut(question).asks_graph = false;
+        }
+    }
+
     pub(super) const fn ask(&self, kind: ProbeKind) -> bool {
         match kind {
             ProbeKind::Preflight => self.preflight.is_some(),

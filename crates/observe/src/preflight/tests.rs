@@ -13,8 +13,10 @@ use crate::testing::{answered, probe, status_of_probe};
 mod again;
 mod asked;
 mod clock;
+mod graph;
 mod newer;
 mod notes;
+mod properties;
 mod workers;
 
 const UPGRADE: (&str, &str) = ("u1", "ns/u1");

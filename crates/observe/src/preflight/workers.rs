@@ -17,8 +17,8 @@ use crate::index::{Index, ProbeView};
 /// How long after its update a cluster is asked: what it says then is not of the moment before the machine-config operator has looked at
 /// the new configuration.
 const SETTLES_AFTER: TimeDelta = TimeDelta::minutes(2);
-/// For how long after the clocks agree again no cluster has waited too long for its pools: it is asked only then, and its agent reads
-/// within minutes.
+/// For how long after the clocks agree again, or a term has begun, no cluster has waited too long for its pools: it may not have been asked
+/// before, and its agent reads within minutes.
 const HEARD_WITHIN: TimeDelta = TimeDelta::minutes(10);
 /// How far the hub's time of a creation may be from ours: clocks that differ by up to 30 s are trusted, and that time has whole seconds.
 const DATED_WITHIN: TimeDelta = TimeDelta::seconds(40);
@@ -97,10 +97,16 @@ impl Preflights {
         }
     }
 
-    /// True when the clocks agree again since so short a time that clusters were not asked for their pools yet, and have not answered.
+    /// True when a term has begun, or the clocks agree again, since so short a time ago that clusters may not have been asked for their
+    /// pools yet, or have not answered. It is not known for how long nobody led before, nor whether the clocks differed then.
     #[must_use]
     pub fn are_pools_unheard(&self, now: DateTime<Utc>) -> bool {
-        now < self.distrusted_at + HEARD_WITHIN
+        now < self.heard_at()
+    }
+
+    fn heard_at(&self) -> DateTime<Utc> {
+        let began = self.began.unwrap_or_default();
+        began.max(self.distrusted_at) + HEARD_WITHIN
     }
 
     /// Why a cluster must not start: the upgrade would wait for its worker pools, and nothing would ever tell that they are updated.
@@ -144,8 +150,7 @@ impl Preflights {
             .workers_since
             .values()
             .map(|(_, began)| self.settles_at(*began));
-        let heard = self.distrusted_at + HEARD_WITHIN;
-        let times = times.chain((!self.workers_since.is_empty()).then_some(heard));
+        let times = times.chain((!self.workers_since.is_empty()).then(|| self.heard_at()));
         times.filter(|at| *at > now).min()
     }
 

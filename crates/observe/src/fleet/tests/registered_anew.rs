@@ -119,6 +119,62 @@ fn a_work_older_than_its_cluster_is_of_an_earlier_life_unless_a_record_tells_of_
     }
 }
 
+/// A cluster that was registered anew was asked for the update by its platform work from before, which was changed in place. Then its
+/// row was lost, and the controller has started anew.
+#[test]
+fn a_platform_work_that_was_changed_in_place_since_its_cluster_was_registered_counts_although_its_row_is_lost()
+ {
+    let mut registered = crate::testing::cluster("a");
+    registered.metadata.uid = Some("second".to_owned());
+    registered.metadata.creation_timestamp = created("2026-05-28T09:59:00Z");
+    let sent_for = |cluster_uid: &str| {
+        let mut seen = work("a", Step::Platform, "mine", 5);
+        seen.metadata.creation_timestamp = created("2026-05-28T09:00:00Z");
+        let notes = seen.metadata.annotations.get_or_insert_default();
+        notes.insert(api::names::ANNOTATION_ATTEMPT.to_owned(), "~".to_owned());
+        notes.insert(
+            api::names::ANNOTATION_CLUSTER_UID.to_owned(),
+            cluster_uid.to_owned(),
+        );
+        seen
+    };
+    let step = |entry: &TestUpgrade, index: &mut Index| {
+        let fleet = observed(entry, index);
+        one(&fleet, "a").step_work(Step::Platform).clone()
+    };
+    for (cluster_uid, counts) in [("first", false), ("", false), ("second", true)] {
+        let mut index = index(&[]);
+        index.cluster(&Change::Applied(registered.clone()));
+        index.listed_work(&sent_for(cluster_uid), at(0));
+        let mut entry = upgrade("mine", &["a"], &index);
+        for told in [None, Some(record(Phase::Pending).retry("other"))] {
+            if let Some(told) = told {
+                entry.note("a", told);
+            }
+            let found = step(&entry, &mut index);
+            assert_eq!(matches!(found, StepWork::Former(_)), !counts, "{cluster_uid}");
+            let work = found.ours();
+            assert_eq!(work.is_some(), counts, "{cluster_uid}");
+            assert_eq!(work.map(|work| &*work.attempt.retry), counts.then_some("~"));
+        }
+    }
+    let mut index = index(&[]);
+    index.cluster(&Change::Applied(registered.clone()));
+    index.listed_work(&sent_for("second"), at(0));
+    let entry = upgrade("mine", &["a"], &index);
+    // The cluster is deleted and registered once more.
+    index.cluster(&Change::Deleted(registered.clone()));
+    let mut third = registered.clone();
+    third.metadata.uid = Some("third".to_owned());
+    third.metadata.creation_timestamp = created("2026-05-28T10:30:00Z");
+    index.cluster(&Change::Applied(third));
+    assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
+    // What goes with its namespace counts no more, whatever it names.
+    index.cluster(&Change::Applied(registered));
+    index.lose_namespace("a");
+    assert!(matches!(step(&entry, &mut index), StepWork::Former(_)));
+}
+
 #[test]
 fn the_end_of_a_work_that_is_older_than_its_cluster_proves_nothing_although_a_record_tells_of_its_attempt() {
     let vanished = |registered: &str| {

@@ -496,3 +496,34 @@ fn feedback_proves_nothing_a_day_later_if_the_claim_still_shows_the_old_version(
         "no claim says anything else"
     );
 }
+
+/// Its term began just before the update ended, and the clock that recorded that end was behind.
+#[test]
+fn a_newer_row_counts_although_its_clock_was_behind_when_the_reports_began() {
+    let mut index = known("4.14.9");
+    index.work(&Change::Applied(reported("4.14.9", 5)), now());
+    let later = now() + TimeDelta::seconds(30);
+    index.work(&Change::Deleted(reported("4.14.9", 6)), later);
+    index.note_rows(
+        &report("4.14.9", "4.14.13", "Succeeded", "2026-05-28T11:59:40Z"),
+        later,
+    );
+    assert_eq!(installed(&index), Some("4.14.13"));
+}
+
+/// Its row is later than the beginning of the reports of the cluster before, or earlier by no more than clocks may differ.
+#[test]
+fn a_row_from_just_before_a_cluster_was_installed_anew_proves_nothing() {
+    let mut index = index(&[]);
+    index.cluster(&Change::Applied(identified("4.14.9", "first")));
+    index.work(
+        &Change::Applied(reported("4.14.9", 5)),
+        now() - TimeDelta::hours(2),
+    );
+    index.work(&Change::Deleted(reported("4.14.9", 6)), now());
+    index.cluster(&Change::Applied(identified("4.14.9", "second")));
+    for succeeded in ["2026-05-28T11:57:00Z", "2026-05-28T11:59:00Z"] {
+        index.note_rows(&report("4.14.9", "4.14.13", "Succeeded", succeeded), now());
+        assert_eq!(installed(&index), None, "{succeeded}");
+    }
+}

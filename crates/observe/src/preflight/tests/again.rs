@@ -1,5 +1,7 @@
 //! Clusters that are asked again just before they start.
 
+use api::names::ANNOTATION_ACCEPTED_RISKS;
+
 use super::*;
 use crate::index::WorkRequest;
 
@@ -12,7 +14,7 @@ fn accepted() -> World {
     world
 }
 
-fn at_risk() -> Value {
+pub(super) fn at_risk() -> Value {
     let mut status = status_of_probe();
     status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(
         "offer/1\nupdate False quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nrisk T Slow It is slow."
@@ -294,4 +296,35 @@ fn after_an_edit_no_cluster_keeps_a_place_for_what_was_asked_before() {
     world.questions.preflight = Some(Arc::new(edited));
     world.refresh(402);
     assert_eq!(world.says("a", 402), Preflight::NotAsked);
+}
+
+/// The work of an attempt that failed accepts the risk, and the spec has accepted it only until then.
+#[test]
+fn a_risk_that_only_an_earlier_request_accepts_blocks_the_next_one() {
+    let image = "quay.io/r@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    let mut world = accepted();
+    let mut failed = crate::testing::work("a", Step::Platform, UPGRADE.0, 1);
+    let notes = failed.metadata.annotations.get_or_insert_default();
+    notes.insert(ANNOTATION_ACCEPTED_RISKS.to_owned(), "Gone Slow".to_owned());
+    world.index.work(&Change::Applied(failed), at(0));
+    let mut status = status_of_probe();
+    status["resourceStatus"]["manifests"][0]["conditions"][2]["message"] = json!(format!(
+        "offer/1\nlisted {image}\nupdate True {image}\nrisk F Slow It is slow."
+    ));
+    world.answers("a", status, 1);
+    assert_eq!(world.says("a", 1), Preflight::Ready);
+    world.questions.preflight = Some(question());
+    world.refresh(2);
+    assert_eq!(world.reason("a", 2), Some((true, Reason::RiskNotAccepted)));
+    let message = world.message("a", 2);
+    assert!(
+        message.starts_with("Slow: ") && !message.contains("Gone"),
+        "{message}"
+    );
+    // The way round that the guide names: no cluster checks a request by image.
+    let mut by_image = Question::clone(&question());
+    by_image.update.image = image.to_owned();
+    world.questions.preflight = Some(Arc::new(by_image));
+    world.refresh(3);
+    assert_eq!(world.says("a", 3), Preflight::Ready);
 }

@@ -144,6 +144,33 @@ fn a_cluster_whose_earlier_probe_is_not_let_go_is_blocked_after_the_timeout() {
 }
 
 #[test]
+fn a_cluster_that_cannot_be_asked_from_now_on_is_looked_at_again_at_the_timeout() {
+    let mut world = world(&["c1"]);
+    world.deliver("c1", ("u2", "ns/u2"), "h1", None);
+    world.refresh(1);
+    assert_eq!(world.wake(1), Some(at(601)));
+    assert_eq!(world.reason("c1", 601), Some((true, Reason::PreflightUnknown)));
+}
+
+/// After its pre-action it would keep its slot for ever.
+#[test]
+fn a_cluster_whose_earlier_probe_cannot_be_deleted_is_blocked_after_the_timeout() {
+    let mut world = world(&["c1"]);
+    let failed = || ProbeResult::Failed("denied by policy".to_owned());
+    world.deliver("c1", UPGRADE, "h0", None);
+    assert_eq!(world.due(0), ["delete c1 c1-probe-u1"]);
+    world.ended("c1", failed(), 1);
+    assert_eq!(world.due(1), Vec::<String>::new());
+    assert_eq!(world.due(3), ["delete c1 c1-probe-u1"]);
+    world.ended("c1", failed(), 3);
+    assert_eq!(world.due(4), Vec::<String>::new());
+    assert_eq!(world.reason("c1", 600), Some((false, Reason::PreflightPending)));
+    assert_eq!(world.reason("c1", 601), Some((true, Reason::PreflightUnknown)));
+    world.index.remove_probe("c1", "c1-probe-u1");
+    assert_eq!(world.due(602), ["create c1"]);
+}
+
+#[test]
 fn the_channel_of_a_cluster_that_is_newer_than_the_target_is_not_set() {
     for (allowed, sets_channel, version, is_asked) in [
         (false, true, "4.21.3", false),

@@ -5,7 +5,7 @@ use rollout::WorkerPools;
 use super::*;
 use crate::testing::operator_of_probe;
 
-const ASKED: &str = "w1";
+pub(super) const ASKED: &str = "w1";
 
 fn waiting(phase: Phase) -> World {
     let mut world = world(&["a"]);
@@ -19,7 +19,7 @@ fn waiting(phase: Phase) -> World {
 }
 
 /// What a cluster says that runs 4.20.4.
-fn told(pools: &str) -> Value {
+pub(super) fn told(pools: &str) -> Value {
     let mut status = status_of_probe();
     let manifests = status["resourceStatus"]["manifests"].as_array_mut().unwrap();
     manifests.truncate(1);
@@ -41,7 +41,7 @@ impl World {
         self.index.work(&Change::Applied(object), at(0));
     }
 
-    fn since(&self) -> Option<DateTime<Utc>> {
+    pub(super) fn since(&self) -> Option<DateTime<Utc>> {
         let record = self.fleet.clusters[0].record.as_ref();
         let record = record.filter(|record| record.phase == Phase::Workers);
         record.map(|record| record.since)
@@ -59,7 +59,7 @@ impl World {
     }
 }
 
-const UPDATED: &str = "pools/1\nversion 4.20.4\ntold\nupdated 1 worker";
+pub(super) const UPDATED: &str = "pools/1\nversion 4.20.4\ntold\nupdated 1 worker";
 
 #[test]
 fn a_cluster_is_asked_for_its_pools_only_while_they_are_waited_for() {
@@ -166,6 +166,16 @@ fn clusters_are_asked_when_the_clocks_agree_again_before_their_time_is_over() {
     assert_eq!(world.due(7320), ["create a for its pools"]);
     assert!(world.preflights.are_pools_unheard(at(7799)));
     assert_eq!(world.wake(7330), Some(at(7800)));
+    assert!(!world.preflights.are_pools_unheard(at(7800)));
+}
+
+/// Nobody may have led for longer than the time limit, or the clocks may have differed before this term.
+#[test]
+fn clusters_are_asked_when_a_term_begins_before_their_time_is_over() {
+    let mut world = waiting(Phase::Workers);
+    assert_eq!(world.due(7200), ["create a for its pools"]);
+    assert!(world.preflights.are_pools_unheard(at(7799)));
+    assert_eq!(world.wake(7201), Some(at(7800)));
     assert!(!world.preflights.are_pools_unheard(at(7800)));
 }
 
