@@ -20,6 +20,12 @@ pub(super) fn counts_not(cluster: &Cluster) -> bool {
     cluster.left_out.is_some()
 }
 
+/// True when a step after the pre-action may have begun, and nobody knows that yet.
+pub(super) fn may_have_gone_on(cluster: &Cluster) -> bool {
+    let mut later = [Step::Platform, Step::Operators].into_iter();
+    later.any(|step| cluster.may_come_back(step) || cluster.works[step.index()].is_unclear())
+}
+
 /// True when a record may say that its cluster is left out after this one.
 pub(super) fn may_be_left_out(cluster: &Cluster, before: &Record, record: &Record) -> bool {
     // In another attempt, to which an edit leads, it would have to start again.

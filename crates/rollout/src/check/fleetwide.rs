@@ -40,8 +40,12 @@ impl Checker<'_> {
         if !starts.is_empty() {
             // Clusters that may have started already are counted among the slots held.
             let takes_slot = |case: &&&Case<'_>| {
-                let mut steps = case.operations.iter().map(|operation| operation.step());
-                !may_have_started(case.cluster) && steps.any(|step| step != Step::PostAction)
+                // The retry of a post-action takes none, whatever is removed beside it.
+                let takes = |operation: &&Operation| {
+                    let begins = case.state.is_some_and(|state| is_start(operation, state));
+                    begins && operation.step() != Step::PostAction
+                };
+                !may_have_started(case.cluster) && case.operations.iter().any(takes)
             };
             self.check_slots(cases, starts.iter().filter(takes_slot).count());
             self.check_gates(cases, &starts);

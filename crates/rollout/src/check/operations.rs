@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::asked::may_have_gone_on;
 use super::proven::{has_succeeded, is_proven, own};
 use super::records::tells_of;
 use super::{Case, Checker, ViolationKind};
@@ -389,17 +390,16 @@ impl Checker<'_> {
         } else {
             0
         });
-        // The same holds for a cluster that is retried after the platform or its operators.
-        let mut between = [Step::Platform, Step::Operators]
-            .into_iter()
-            .filter(|one| *one < step);
-        let is_updated =
-            between.any(|one| is_proven(self.policy, cluster, &state.record, one.into(), self.now));
+        let (policy, now) = (self.policy, self.now);
+        let is_done = |one: Step| is_proven(policy, cluster, &state.record, one.into(), now);
+        // The same holds for a cluster that is retried after the platform or its operators: they began only when all before had succeeded.
+        let is_followed = |earlier: Step| {
+            let mut later = [Step::Platform, Step::Operators].into_iter();
+            later.any(|later| earlier < later && later < step && is_done(later))
+        };
         for earlier in &Step::ALL[..=before] {
-            let needed = self.policy.steps[earlier.index()].is_some()
-                && earlier.index() >= reached
-                && !(*earlier == Step::PreAction && is_updated);
-            if needed && !is_proven(self.policy, cluster, &state.record, (*earlier).into(), self.now) {
+            let is_needed = policy.steps[earlier.index()].is_some() && earlier.index() >= reached;
+            if is_needed && !is_followed(*earlier) && !is_done(*earlier) {
                 let text = format!("{step:?} before {earlier:?} succeeded");
                 self.report(ViolationKind::StepOrder, Some(cluster), text);
             }
@@ -545,6 +545,7 @@ impl Checker<'_> {
             DeleteReason::Leftover => !self.serves(cluster, state, step, work),
             DeleteReason::LeftSelection => {
                 step == Step::PreAction
+                    && !may_have_gone_on(cluster)
                     && cluster.selection != Selection::In
                     && !state.record.phase.is_started()
             }

@@ -134,3 +134,17 @@ pub(super) fn is_proven(
         });
     recorded || reported || later || noted || was_followed(cluster, record, stage, now)
 }
+
+/// True when nothing shows that the worker pools have followed the update of an attempt: neither what they say, nor a work that comes
+/// after them, nor the note of a soak.
+pub(super) fn may_be_behind(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
+    let is_shown = |step: Step| {
+        let work = own(cluster, step).filter(|work| work.attempt == record.attempt);
+        work.is_some_and(|work| {
+            let is_noted = work.soak_started.is_some_and(|began| began > work.started);
+            work.status == StepStatus::Succeeded && (step > Step::Platform || is_noted)
+        })
+    };
+    let mut steps = [Step::Platform, Step::Operators, Step::PostAction].into_iter();
+    cluster.awaits_pools(policy) && !steps.any(is_shown)
+}

@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::asked::{counts_not, is_asked_for, is_taken_up, may_be_left_out};
-use super::proven::{has_succeeded, is_proven, own, speaks_for};
+use super::proven::{has_succeeded, is_proven, may_be_behind, own, speaks_for};
 use super::{Case, Checker, LEFT_FOR, ViolationKind};
 use crate::model::{
     Busy, Cluster, ClusterState, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
@@ -131,12 +131,28 @@ fn is_update_untold(written: Option<&Record>, record: &Record) -> bool {
     written.is_none_or(|written| !has_succeeded(written, platform) || starts(written) != starts(record))
 }
 
-/// True when the last step that takes a slot has ended and its work is gone or being deleted, although the row may say that the cluster
-/// is under way, or when that step is an update whose worker pools were waited for and the row does not tell its end: its work says
-/// nothing of them. The work of a post-action of the same attempt proves that end, too.
+/// True when no row tells of a start that a work shows.
+fn is_start_untold(cluster: &Cluster) -> bool {
+    let mut works = Step::ALL
+        .into_iter()
+        .filter(|step| *step != Step::PostAction)
+        .filter_map(|step| Some((step, cluster.works[step.index()].ours()?)));
+    match cluster.written.as_deref() {
+        None => works.next().is_some(),
+        Some(written) => {
+            matches!(written.phase, Phase::Pending | Phase::Blocked)
+                && works.any(|(step, work)| leaves_open(written, work, step))
+        }
+    }
+}
+
+/// True when the last step that takes a slot has ended and its work is gone or being deleted, although the row or an earlier work may
+/// say that the cluster is under way, or when that step is an update whose worker pools were waited for and the row does not tell its
+/// end: its work says nothing of them. The work of a post-action of the same attempt proves that end, too.
 fn is_end_unproven(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
     let written = cluster.written.as_deref();
-    let may_be_held = cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot());
+    let is_told = written.is_some_and(|written| written.phase.holds_slot());
+    let may_be_held = cluster.slot_in_doubt || is_told || is_start_untold(cluster);
     let last = if has_succeeded(record, Stage::Operators) {
         Step::Operators
     } else {
@@ -343,8 +359,12 @@ impl Checker<'_> {
             && Step::ALL
                 .into_iter()
                 .any(|step| own(cluster, step).is_some_and(|work| work.attempt == record.attempt));
+        if fell_back && record.phase == Phase::Complete && may_be_behind(self.policy, cluster, record) {
+            let text = "it falls back to Complete, and its worker pools may be behind";
+            self.report(ViolationKind::UnprovenSuccess, Some(cluster), text);
+        }
         let given = is_taken_up(cluster, before, record)
-            || (revised && (selected || !before.phase.is_terminal()))
+            || (revised && (selected || !before.phase.is_started()))
             || (retried && selected);
         if !given && !fell_back {
             let text = format!("{:?} became {:?}", before.attempt, record.attempt);
@@ -487,6 +507,10 @@ impl Checker<'_> {
         }
         if !self.policy.clock_trusted {
             let text = format!("{} although the clock is not trusted", record.reason);
+            self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
+        }
+        if record.reason == Reason::WorkerPoolsTimeout && cluster.pools_unheard {
+            let text = "the cluster may not have been asked for its worker pools since the term began or the clocks agree";
             self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
         }
         let deadline = if record.reason == Reason::WorkerPoolsTimeout {

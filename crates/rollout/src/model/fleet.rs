@@ -98,7 +98,8 @@ pub struct Cluster {
     pub has_stale_image: bool,
     /// Its worker pools, while the platform step waits for them.
     pub worker_pools: WorkerPools,
-    /// The clocks agree again since a short time ago. It was not asked for its pools while they differed, so no time limit ends yet.
+    /// A term has begun, or the clocks agree again, since a short time ago. It may not have been asked for its pools before, so their time
+    /// limit does not end yet.
     pub pools_unheard: bool,
 }
 
@@ -401,8 +402,9 @@ pub enum StepWork {
     /// A work of this upgrade that was seen before its cluster was registered anew. It is probably gone, and it must be
     /// read before it counts.
     Unconfirmed,
-    /// A work of this upgrade that is older than the present registration of its cluster, and of whose attempt no record tells.
-    /// The cluster begins another attempt. Once that is written, the work is read: if it is still there, it is a leftover.
+    /// A work of this upgrade that is older than the present registration of its cluster, has not been changed for that since, and is of
+    /// an attempt of which no record tells. The cluster begins another attempt. Once that is written, the work is read: if it is still
+    /// there, it is a leftover.
     Former(Arc<Work>),
     /// A work that belongs to no upgrade, found because the hub rejected a creation. The creation is not retried before
     /// `retry_at`.

@@ -114,6 +114,11 @@ fn evaluate_once(
     if let Some(record) = cluster.record.as_ref().filter(|record| record.unreadable) {
         let mut evaluation = Evaluation::of(Arc::clone(record));
         evaluation.read = cluster.unread_work();
+        // Without the cluster the plan is another one, for which the approvals of this one do not count.
+        evaluation.wake = match cluster.selection {
+            Selection::Left(since) => Some(since + LEAVE_DEBOUNCE).filter(|left| now < *left),
+            Selection::In => None,
+        };
         return evaluation;
     }
     let settled = attempts::catch_up(cluster, policy, now);
@@ -323,16 +328,16 @@ impl ClusterEvaluator<'_> {
         let Selection::Left(since) = self.cluster.selection else {
             return false;
         };
+        let until = since + LEAVE_DEBOUNCE;
+        if self.now < until {
+            self.wake_at(until);
+        }
         if self.before.is_started() || attempts::is_under_way(self.cluster, &self.out.record) {
             return false;
         }
         // A work that cannot be read may be upgrading the cluster.
         if self.cluster.unreadable_work().is_some() {
             return false;
-        }
-        let until = since + LEAVE_DEBOUNCE;
-        if self.now < until {
-            self.wake_at(until);
         }
         let has_pre_action = self.cluster.step_work(Step::PreAction).ours().is_some();
         // A dropped cluster is no longer watched. If a deletion that is in progress failed, nobody would repeat it.
@@ -351,11 +356,14 @@ impl ClusterEvaluator<'_> {
     }
 
     /// Deletes the pre-action of a leaver. Only when the deletion is accepted is the cluster dropped and its slot
-    /// released.
+    /// released. While the step after it may have begun, it stays: the cluster would go on with that step.
     fn clean_up_leaver(&mut self) {
         let is_over =
             matches!(self.cluster.selection, Selection::Left(since) if self.now >= since + LEAVE_DEBOUNCE);
-        if is_over && self.cluster.step_work(Step::PreAction).ours().is_some() {
+        let may_have_begun =
+            |step: Step| self.cluster.may_come_back(step) || self.cluster.step_work(step).is_unclear();
+        let has_gone_on = [Step::Platform, Step::Operators].into_iter().any(may_have_begun);
+        if is_over && !has_gone_on && self.cluster.step_work(Step::PreAction).ours().is_some() {
             self.out
                 .cleanups
                 .push((Step::PreAction, DeleteReason::LeftSelection));
@@ -431,8 +439,9 @@ impl ClusterEvaluator<'_> {
             } else if !selected && has_ended {
                 // The work is gone or tells nothing, but its end is on record.
                 self.take_steps();
-            } else if !selected && step == Step::Operators {
-                // The work of its operators is gone, and it gets neither that step of the new spec nor its revision.
+            } else if !selected && self.before.is_started() {
+                // The work of its step is gone, and it gets neither that step of the new spec nor its revision. If it were queued, it would
+                // be dropped in the middle of its update.
                 self.end_without(step);
             } else {
                 self.queue_again();

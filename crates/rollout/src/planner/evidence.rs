@@ -32,11 +32,12 @@ pub(crate) fn work_with_evidence<'a>(cluster: &'a Cluster, record: &Record, step
 }
 
 /// True when the last step that takes a slot has ended and its work does not show that, because it is gone or being deleted, or because
-/// the worker pools were waited for, although the row may say that the cluster is under way. A restarted controller might not find that
-/// end, unless the work of the post-action shows it.
-pub(super) fn has_lost_end(cluster: &Cluster, record: &Record, policy: &Policy) -> bool {
+/// the worker pools were waited for, although the row or an earlier work may say that the cluster is under way. A restarted controller
+/// might not find that end, unless the work of the post-action shows it. `is_shown`: a work shows a start that no row tells of.
+pub(super) fn has_lost_end(cluster: &Cluster, record: &Record, policy: &Policy, is_shown: bool) -> bool {
     let written = cluster.written.as_deref();
-    let may_hold = cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot());
+    let is_told = written.is_some_and(|written| written.phase.holds_slot());
+    let may_hold = cluster.slot_in_doubt || is_told || is_shown;
     let mut steps = [Step::Operators, Step::Platform].into_iter();
     let last = steps.find(|step| record.succeeded((*step).into()));
     let is_lost = last.is_some_and(|step| cluster.step_work(step).ours().is_none());

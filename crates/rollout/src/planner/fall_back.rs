@@ -44,8 +44,12 @@ pub(super) fn fall_back(
                 work.status == StepStatus::Succeeded
             })
     };
+    // Where nothing that comes after them shows that the worker pools had followed, the attempt may have failed because of them.
+    let is_followed = telling(cluster, Step::Operators)
+        .is_some_and(|work| work.attempt == attempt && work.status == StepStatus::Succeeded);
+    let have_followed = is_upgraded || is_followed || !cluster.awaits_pools(policy);
     let revised = attempt.revision != record.attempt.revision;
-    let complete = revised && succeeded(Step::Platform) && succeeded(Step::Operators);
+    let complete = revised && have_followed && succeeded(Step::Platform) && succeeded(Step::Operators);
     record.attempt = attempt;
     record.stages = [None; 5];
     record.since = now;

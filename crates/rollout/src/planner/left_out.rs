@@ -242,7 +242,7 @@ impl ClusterEvaluator<'_> {
         }
         if self.follows_pre_action(step) {
             self.wait_after_pre_action();
-            self.ends_pre_action_by_time();
+            self.ends_pre_action_by_time(step);
             return true;
         }
         let is_lost = self.has_lost_request(step);
@@ -269,14 +269,19 @@ impl ClusterEvaluator<'_> {
         true
     }
 
-    /// The pre-action of an aborted cluster has succeeded, and a work of it stays unclear. That must not hold a slot for ever.
-    fn ends_pre_action_by_time(&mut self) {
+    /// The pre-action of an aborted cluster has succeeded, and a work of it stays unclear. A work that cannot be read must not hold a slot
+    /// for ever, and one that is still to be read holds it until it was read. Neither is a failure: the cluster is blocked or queued, as in
+    /// the next plan, and is left out once its row says so and nothing is uncertain.
+    fn ends_pre_action_by_time(&mut self, next: Step) {
         let Some(stage) = self.out.record.stage(Stage::PreAction) else {
             return;
         };
         let (started, is_over) = (stage.started, stage.succeeded());
         if is_over && self.expired(started, Step::PreAction) {
-            self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, NOT_REMOVED);
+            self.forget(next.into());
+            self.holds = false;
+            self.phase(Phase::Pending, Reason::None, "");
+            self.ask_to_start(next);
         } else if is_over {
             self.wake_at(started + self.policy.timeout(Step::PreAction));
         }

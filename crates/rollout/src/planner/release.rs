@@ -6,6 +6,7 @@ use crate::planner::{attempts, evidence};
 /// True when the cluster released its slot for a reason that a restarted controller might not find again: a failure,
 /// a blocker, or an edit. (A finished upgrade would be found finished again, as long as its work is there and shows that.)
 pub(crate) fn is_releasing(cluster: &Cluster, record: &Record, policy: &Policy) -> bool {
+    let has_lost_end = || evidence::has_lost_end(cluster, record, policy, attempts::shows_a_start(cluster));
     let gave_slot_back = match record.phase {
         Phase::PreActionDegraded => true,
         // One that failed after its update had ended may have given its slot back in the same plan.
@@ -18,16 +19,14 @@ pub(crate) fn is_releasing(cluster: &Cluster, record: &Record, policy: &Policy) 
                     | Reason::OperatorsJobFailed
                     | Reason::LeftSelection
             );
-            ends_step || evidence::has_lost_end(cluster, record, policy)
+            ends_step || has_lost_end()
         }
         // The hub may hold a later row than the one that is known to be written, if the response to its write was lost.
         Phase::Blocked => {
             attempts::is_under_way(cluster, record)
                 || evidence::work_with_evidence(cluster, record, Step::PreAction).is_some()
         }
-        Phase::Soaking | Phase::PostAction | Phase::Complete => {
-            evidence::has_lost_end(cluster, record, policy)
-        }
+        Phase::Soaking | Phase::PostAction | Phase::Complete => has_lost_end(),
         _ => false,
     };
     let queued = record.phase.is_queued();

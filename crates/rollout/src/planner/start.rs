@@ -112,12 +112,15 @@ impl ClusterEvaluator<'_> {
         }
         let begins = evidence::fresh_start(self.cluster, &self.out.record, step, now);
         let started = self.stage(step.into(), begins).started;
-        let deadline = if self.waits_for_pools(step) {
+        let waits_for_pools = self.waits_for_pools(step);
+        let deadline = if waits_for_pools {
             self.workers_deadline()
         } else {
             started + self.policy.timeout(step)
         };
-        if self.now >= deadline {
+        // It may not have been asked for its pools yet, whether the work was there or not.
+        let is_unheard = waits_for_pools && self.cluster.pools_unheard;
+        if self.now >= deadline && !is_unheard {
             if self.is_missed(deadline, step) {
                 self.time_out_without_work(step);
             }
@@ -245,7 +248,7 @@ impl ClusterEvaluator<'_> {
     }
 
     /// Requests a start, unless something keeps the cluster from starting. The most important cause is checked first.
-    fn ask_to_start(&mut self, step: Step) {
+    pub(crate) fn ask_to_start(&mut self, step: Step) {
         if let Some((unreadable, _)) = self.cluster.unreadable_work()
             && let Some((reason, text)) = self.blocker(unreadable)
         {

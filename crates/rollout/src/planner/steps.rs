@@ -75,9 +75,9 @@ impl ClusterEvaluator<'_> {
         self.cluster.selection != Selection::In && !self.serves_policy()
     }
 
-    /// Fails a cluster that left the selection before the spec got this step. Within the debounce time it only waits,
-    /// because it may come back. So it does while a creation may still begin the step: the cluster must not have failed
-    /// already when the step then runs.
+    /// Fails a cluster that has left the selection and would have to be given this step of the new spec, because it has no work of it.
+    /// Within the debounce time it only waits, because it may come back. So it does while a creation may still begin the step: the
+    /// cluster must not have failed already when the step then runs.
     pub(crate) fn end_without(&mut self, step: Step) {
         let Selection::Left(since) = self.cluster.selection else {
             return;
@@ -91,7 +91,6 @@ impl ClusterEvaluator<'_> {
             return;
         }
         if self.now < until {
-            self.wake_at(until);
             self.wait(Reason::LeftSelection, "The cluster is no longer selected");
             return;
         }
@@ -100,7 +99,7 @@ impl ClusterEvaluator<'_> {
             return;
         }
         let text = format!(
-            "The cluster left the selection before the spec was edited, so step {step:?} of the new spec does not run on it"
+            "The cluster is no longer selected, and its attempt has no ManifestWork of step {step:?}. It is not given that of the new spec"
         );
         self.fail(step.into(), Reason::LeftSelection, &text);
     }

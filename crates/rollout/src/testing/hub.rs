@@ -29,7 +29,7 @@ pub(super) enum Owner {
 pub(super) struct HubWork {
     pub(super) owner: Owner,
     pub(super) created: DateTime<Utc>,
-    /// When its creation was sent.
+    /// When its creation was sent, or the last change of what it asks for.
     pub(super) sent: DateTime<Utc>,
     pub(super) attempt: Attempt,
     pub(super) hash: Arc<str>,
@@ -66,6 +66,11 @@ impl HubWork {
         (self.withdrawn, self.unasked) = (None, false);
     }
 
+    /// True when the work is older than the registration of its cluster, and was not changed for it since.
+    pub(super) fn is_unchanged_since(&self, registered: DateTime<Utc>) -> bool {
+        self.created < registered && self.sent < registered
+    }
+
     /// True when the work is older than the registration of its cluster, or was sent before that for a step after the update.
     pub(super) fn is_from_before(&self, step: Step, registered: DateTime<Utc>) -> bool {
         self.created < registered || self.is_sent_before(step, registered)
@@ -97,6 +102,15 @@ impl HubWork {
     }
 }
 
+/// The worker pools of a cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Pools {
+    /// What is known of them.
+    pub(super) known: WorkerPools,
+    /// True when they were updated at any time.
+    pub(super) have_followed: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Spoke {
     pub(super) gone: bool,
@@ -115,12 +129,14 @@ pub(super) struct Spoke {
     pub(super) answers_at: Option<DateTime<Utc>>,
     /// True when the image by which it must be asked for the update was told too long ago.
     pub(super) stale_image: bool,
-    pub(super) worker_pools: WorkerPools,
+    pub(super) worker_pools: Pools,
     /// When the cluster may start.
     pub(super) calendar: Option<Calendar>,
     /// True while the agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],
+    /// What each step was asked for when it succeeded last.
+    pub(super) ended: [Option<Arc<str>>; 4],
     /// What the hub forbids the controllers to do with its works.
     pub(super) forbids: Vec<OperationKind>,
     /// Steps whose new works the hub rejects as invalid.
@@ -179,6 +195,9 @@ impl Hub {
                         && let Some(version) = version_after(work, &status)
                     {
                         spoke.version = version;
+                    }
+                    if status == StepStatus::Succeeded {
+                        spoke.ended[step.index()] = Some(Arc::clone(&work.hash));
                     }
                     work.status = status;
                     work.unhealthy = unhealthy;

@@ -2,9 +2,11 @@
 
 mod answers;
 mod approvals;
+mod clock;
 mod edits;
 mod landing;
 mod members;
+mod proofs;
 mod silence;
 mod versions;
 
@@ -17,7 +19,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 pub use self::edits::RowChange;
 use self::landing::row_answer;
 use super::build::at;
-use super::hub::{FIRST_VERSION, Hub, HubWork, Owner, Spoke};
+use super::hub::{FIRST_VERSION, Hub, HubWork, Owner, Pools, Spoke};
 use super::monitor::{Watch, named};
 use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
@@ -107,10 +109,14 @@ impl Scenario {
             says: Preflight::Ready,
             answers_at: None,
             stale_image: false,
-            worker_pools: WorkerPools::Updated,
+            worker_pools: Pools {
+                known: WorkerPools::Updated,
+                have_followed: true,
+            },
             calendar: None,
             offline: false,
             works: [None, None, None, None],
+            ended: [None, None, None, None],
             forbids: Vec::new(),
             refuses: BTreeSet::new(),
             scripts: [
@@ -128,6 +134,7 @@ impl Scenario {
 
     /// Leaves a cluster out, aborts it, or takes it up again.
     pub fn leave_out(&mut self, upgrade: usize, name: &str, left_out: Option<LeftOut>) {
+        self.watch.something_happens();
         let known = &mut self.upgrades[upgrade].left_out;
         match left_out {
             Some(left_out) => known.insert(Arc::from(name), left_out),
@@ -137,6 +144,7 @@ impl Scenario {
 
     /// Changes the policy.
     pub fn edit(&mut self, upgrade: usize, change: impl FnOnce(&mut Policy)) {
+        self.watch.something_happens();
         let upgrade = &mut self.upgrades[upgrade];
         change(&mut upgrade.policy);
         let refused = |slot: &StepWork| matches!(slot, StepWork::Refused { .. });
@@ -150,6 +158,7 @@ impl Scenario {
 
     /// Sets the retry annotation.
     pub fn retry(&mut self, upgrade: usize, token: &str) {
+        self.watch.something_happens();
         self.upgrades[upgrade].retry = Some(Arc::from(token));
     }
 
@@ -208,11 +217,6 @@ impl Scenario {
     /// Sets when a cluster may start.
     pub fn calendar(&mut self, name: &str, calendar: Option<Calendar>) {
         self.spoke(name, |spoke, _| spoke.calendar = calendar);
-    }
-
-    /// Sets what is known of the worker pools of a cluster.
-    pub fn worker_pools(&mut self, name: &str, pools: WorkerPools) {
-        self.spoke(name, |spoke, _| spoke.worker_pools = pools);
     }
 
     /// Sets whether a cluster may start.
@@ -283,6 +287,7 @@ impl Scenario {
     /// progress was or was not carried out.
     pub fn crash(&mut self, upgrade: usize) {
         self.say("controller restarts");
+        self.watch.something_happens();
         let writes = std::mem::take(&mut self.upgrades[upgrade].writes);
         for write in writes {
             if self.rng.chance(50) {
@@ -376,6 +381,7 @@ impl Scenario {
     /// Adds a line to the log.
     pub fn note(&mut self, text: &str) {
         self.say(&format!("# {text}"));
+        self.watch.something_happens();
     }
 
     /// Runs the scenario until the given second.
@@ -422,7 +428,7 @@ impl Scenario {
                         record.attempt == work.attempt
                             && (record.phase == Phase::Pending || record.phase.holds_slot())
                     });
-                    let is_former = work.created < spoke.registered
+                    let is_former = work.is_unchanged_since(spoke.registered)
                         || owner.is_sent_before(name, step, work, spoke.registered);
                     let is_own =
                         work.owner == Owner::Upgrade(upgrade) && !is_former && work.spoiled.is_none();
@@ -475,8 +481,14 @@ impl Scenario {
         upgrade.deaf = deaf;
         let fleet = observe(&self.upgrades, index, &self.hub, self.now);
         let policy = self.upgrades[index].asked();
-        let plan = plan(self.now, &policy, &fleet);
-        self.watch.on_plan(index, self.now, &policy, &fleet, &plan);
+        let ahead = self.upgrades[index].ahead;
+        let plan = plan(self.now + ahead, &policy, &fleet);
+        self.watch
+            .on_plan(index, self.now + ahead, &policy, &fleet, &plan);
+        self.watch_proofs(index, &fleet, &plan);
+        if self.upgrades.len() == 1 {
+            self.watch.watch_outlook(index, self.now, &plan);
+        }
         for state in &plan.clusters {
             let before = named(&fleet, &state.name).and_then(|cluster| cluster.record.as_deref());
             let was = before.map(|record| record.phase);
@@ -505,7 +517,7 @@ impl Scenario {
         let upgrade = &mut self.upgrades[index];
         let changed = upgrade.adopt(&plan, self.now, urgent) || !plan.operations.is_empty();
         upgrade.done = policy.retry.filter(|_| plan.retry_done);
-        upgrade.wake = plan.wake_at;
+        upgrade.wake = plan.wake_at.map(|at| at - ahead);
         upgrade.last = plan;
         changed || upgrade.done.is_some()
     }

@@ -132,6 +132,9 @@ pub(super) struct Upgrade {
     /// Works that were seen before their clusters were registered anew, and were not read since.
     pub(super) unconfirmed: BTreeMap<(Arc<str>, Step), Work>,
     pub(super) wake: Option<DateTime<Utc>>,
+    /// How far the controller's clock is ahead of the hub's, and since when.
+    pub(super) ahead: TimeDelta,
+    pub(super) clock_set: DateTime<Utc>,
     pub(super) last: Plan,
     /// The retry that is carried out by the latest plan. The status does not say so yet.
     pub(super) done: Option<PendingRetry>,
@@ -170,6 +173,8 @@ impl Upgrade {
             vanished: BTreeMap::new(),
             unconfirmed: BTreeMap::new(),
             wake: None,
+            ahead: TimeDelta::zero(),
+            clock_set: DateTime::UNIX_EPOCH,
             last: Plan::default(),
             done: None,
         }
@@ -361,10 +366,10 @@ impl Upgrade {
     fn worker_pools(&self, name: &str, spoke: &Spoke) -> WorkerPools {
         let record = self.drafts.get(name);
         let waits = record.is_some_and(|record| record.phase == Phase::Workers);
-        if spoke.worker_pools == WorkerPools::Updated && !waits {
+        if spoke.worker_pools.known == WorkerPools::Updated && !waits {
             WorkerPools::NotAsked
         } else {
-            spoke.worker_pools.clone()
+            spoke.worker_pools.known.clone()
         }
     }
 
@@ -415,7 +420,16 @@ fn rival(upgrades: &[Upgrade], index: usize, hub: &Hub, name: &Arc<str>) -> Opti
         .filter(|(other, _)| *other != index)
         .find_map(|(other, upgrade)| {
             let phase = upgrade.drafts.get(name).map(|record| record.phase);
-            let hold = if upgrade.owns(other, hub, name) {
+            let is_deleting = upgrade.policy.deleting;
+            let hold = if is_deleting {
+                // Nothing but its works is left of it.
+                let is_forbidden = |spoke: &Spoke| spoke.forbids.contains(&OperationKind::Delete);
+                match hub.spokes.get(name).filter(|_| upgrade.owns(other, hub, name)) {
+                    Some(spoke) if is_forbidden(spoke) => RivalHold::Undeletable,
+                    Some(_) => RivalHold::Active,
+                    None => return None,
+                }
+            } else if upgrade.owns(other, hub, name) {
                 match phase {
                     Some(Phase::Failed | Phase::Complete) if other < index && upgrade.has_told(name) => {
                         RivalHold::Yielding
@@ -457,11 +471,11 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
         .map(|(name, spoke)| (name, spoke, upgrade.doubts(index, hub, name)))
         .map(|(name, spoke, doubts)| Cluster {
             name: Arc::clone(name),
-            selection: upgrade
-                .selection
-                .get(name)
-                .copied()
-                .unwrap_or(Selection::Left(now)),
+            selection: match upgrade.selection.get(name) {
+                Some(Selection::In) => Selection::In,
+                Some(Selection::Left(since)) => Selection::Left(*since + upgrade.ahead),
+                None => Selection::Left(now + upgrade.ahead),
+            },
             canary: upgrade.canaries.contains(name),
             gone: spoke.gone,
             left_out: upgrade.left_out.get(name).cloned(),
@@ -481,7 +495,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             slot_in_doubt: upgrade.slots_in_doubt.contains(name) || upgrade.is_unreleased(name),
             busy: upgrade.busy(name),
             backoff: upgrade.backoff.get(name).map(|until| ClusterBackoff {
-                until: *until,
+                until: *until + upgrade.ahead,
                 error: Arc::from("the write failed"),
                 lasting: spoke.forbids.contains(&OperationKind::Create),
                 deletion_lasting: spoke.forbids.contains(&OperationKind::Delete),

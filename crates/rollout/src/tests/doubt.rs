@@ -224,6 +224,36 @@ fn a_leaver_whose_step_may_be_on_its_way_keeps_its_start_whatever_would_block_an
     }
 }
 
+/// If the step after it has begun, the cluster goes on with that, and its pre-action stays as long as anything can fail.
+#[test]
+fn the_pre_action_of_a_leaver_stays_while_the_step_after_it_may_have_begun() {
+    let asked = || policy().pre_action().operators();
+    let row = || record(Phase::PreAction).succeeded(Stage::PreAction, 0);
+    let leaver = || {
+        let left = fleet().cluster("a").left(0).record(row());
+        left.work(Step::PreAction, work(0).succeeded())
+    };
+    for step in [Step::Platform, Step::Operators] {
+        let unread = leaver().step_work(step, StepWork::Unconfirmed);
+        for in_doubt in [leaver().unsettled(step), leaver().late(step), unread] {
+            let plan = planned(10, asked(), in_doubt.clone());
+            assert!(plan.dropped.is_empty());
+            assert!(writes(&plan).iter().all(|write| write.starts_with("read")));
+            refused(ViolationKind::DeletedUnfinished, 10, asked(), in_doubt, |plan| {
+                plan.operations.push(Operation::Delete {
+                    cluster: "a".into(),
+                    step: Step::PreAction,
+                    why: DeleteReason::LeftSelection,
+                });
+            });
+        }
+    }
+    assert_eq!(
+        writes(&planned(10, asked(), leaver())),
+        ["delete a/PreAction LeftSelection"]
+    );
+}
+
 /// Its step would run once more, maybe by an earlier spec and to an older version.
 #[test]
 fn a_work_stays_while_an_abandoned_creation_may_bring_it_back() {

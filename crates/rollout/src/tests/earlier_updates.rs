@@ -229,8 +229,7 @@ fn an_aborted_cluster_is_not_asked_for_operators_alone_while_its_pre_action_cann
     // Its slot is not held for ever.
     assert_eq!(writes(&planned(60, asked(), a())), ["read a/PreAction"]);
     let over = planned(60, asked(), a().read(Step::PreAction, 60));
-    let degraded = (Phase::PreActionDegraded, Reason::PreActionTimeout);
-    assert_eq!(stand(&over, "a"), degraded);
+    assert_eq!(stand(&over, "a"), (Phase::Blocked, Reason::UnreadableWork));
 }
 
 /// The upgrade is one of operators alone, and the row is from before them.

@@ -198,6 +198,28 @@ fn an_end_of_which_no_work_is_left_frees_its_slot_only_when_it_is_written() {
     }
 }
 
+/// The hub rejects its rows. A controller that restarts finds the pre-action, and the cluster in flight.
+#[test]
+fn an_end_of_which_neither_row_nor_work_tells_keeps_its_slot_while_an_earlier_work_shows_the_start() {
+    let asked = || policy().pre_action().max_concurrency(1);
+    let complete = || {
+        let row = record(Phase::Complete).succeeded(Stage::PreAction, 0);
+        row.succeeded(Stage::Platform, 5)
+    };
+    let begun = || fleet().cluster("a").work(Step::PreAction, work(0).succeeded());
+    for unwritten in [begun(), begun().record(record(Phase::Pending))] {
+        let fleet = unwritten.draft(complete()).cluster("b");
+        let plan = planned(10, asked(), fleet.clone());
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        assert!(plan.clusters[0].urgent);
+        refused(Kind::TooManySlots, 10, asked(), fleet, |plan| {
+            plan.operations.push(create("b", Step::PreAction, 10));
+        });
+    }
+    let written = begun().record(complete()).cluster("b");
+    assert_eq!(writes(&planned(10, asked(), written)), ["create b/PreAction"]);
+}
+
 /// Its slot was given to another cluster when it was queued. The same holds for a blocked one.
 #[test]
 fn a_queued_cluster_whose_deleted_update_has_ended_takes_a_slot_for_its_operators() {

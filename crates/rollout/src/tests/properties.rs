@@ -4,6 +4,8 @@ mod events;
 mod facts;
 mod families;
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,7 +15,9 @@ use self::events::{Behaviour, Event, NAMES, apply_event, event, name_revision, s
 use self::facts::{change, fact};
 use super::{planned, record_of, windows};
 use crate::check::check;
-use crate::model::{Eligibility, KnownApprovals, Limit, Phase, Preflight, Stage, Step, WorkerPools};
+use crate::model::{
+    Eligibility, KnownApprovals, Limit, Phase, Preflight, Selection, Stage, Step, WorkerPools,
+};
 use crate::planner::plan;
 use crate::testing::{
     FleetBuilder, Latency, PolicyBuilder, RecordBuilder, Scenario, at, fleet, policy, record, work,
@@ -152,45 +156,87 @@ fn approve_for(world: &mut Scenario, seconds: i64) {
     }
 }
 
+/// Faults end, and nobody keeps an upgrade from going on.
+fn mend(world: &mut Scenario, sequence: &EventSequence, upgrade: usize) {
+    world.set_latency(Latency::Random);
+    world.set_clock(0);
+    let names = &NAMES[..sequence.clusters];
+    for name in names {
+        world.mend_row(upgrade, name, false);
+        world.offline(name, false);
+        world.eligibility(name, Eligibility::Eligible);
+        world.runs(name, "4.11.0");
+        world.is_known_to_run(name, None);
+        world.preflight(name, Preflight::Ready);
+        // It must be asked again before it starts.
+        world.stale_image(name);
+        world.worker_pools(name, WorkerPools::Updated);
+        world.forbid(name, &[]);
+        for step in Step::ALL {
+            world.remove_foreign(name, step);
+            world.refuse(name, step, false);
+            world.delete_spoiled(name, step);
+            world.script(name, step, script(step, Behaviour::Good));
+        }
+    }
+    let has_canary = names.iter().any(|name| world.is_canary(upgrade, name));
+    world.edit(upgrade, |policy| {
+        policy.hold = None;
+        policy.clock_trusted = true;
+        // What is in flight may end at a newer version than the present target.
+        policy.allow_downgrade = true;
+        policy.max_failures = None;
+        policy.approvals = KnownApprovals::Current;
+        policy.canaries &= has_canary;
+        policy.action_timeout = None;
+        policy.cluster_timeout = TimeDelta::seconds(300);
+        policy.operators_timeout = TimeDelta::seconds(300);
+    });
+    world.note("faults end");
+}
+
+/// True when a canary is not selected or is gone, and the others wait for it.
+fn is_gated(world: &Scenario, sequence: &EventSequence, upgrade: usize) -> bool {
+    let selected = world.selected(upgrade);
+    let is_there = |name: &str| {
+        selected.iter().any(|selected| **selected == *name) && world.phase(upgrade, name).is_some()
+    };
+    let mut names = NAMES[..sequence.clusters].iter();
+    let has_left = names.any(|name| world.is_canary(upgrade, name) && !is_there(name));
+    has_left && world.observed(upgrade).0.canaries
+}
+
+/// What counts as over when nothing moves any more.
+fn is_over(world: &Scenario, upgrade: usize) -> Result<(), TestCaseError> {
+    let plan = world.plan(upgrade);
+    prop_assert!(!plan.outlook.moving, "{:?}\n{}", plan, world.log());
+    let complete = NAMES
+        .iter()
+        .filter(|name| plan.outlook.complete && world.phase(upgrade, name) == Some(Phase::Complete));
+    let mut works = complete.flat_map(|name| Step::ALL.map(|step| (*name, step)));
+    let left = works.find(|(name, step)| world.has_work(name, *step));
+    prop_assert!(left.is_none(), "{left:?} is left\n{}", world.log());
+    Ok(())
+}
+
+/// Clusters of an upgrade that have failed and are selected.
+fn failures(world: &Scenario) -> Vec<Arc<str>> {
+    let (_, fleet) = world.observed(0);
+    let failed = fleet.clusters.into_iter().filter(|cluster| {
+        cluster.selection == Selection::In
+            && cluster.left_out.is_none()
+            && world.phase(0, &cluster.name) == Some(Phase::Failed)
+    });
+    failed.map(|cluster| cluster.name).collect()
+}
+
 #[test]
 fn everything_ends_when_faults_end() {
     holds(120, event_sequence(10), |sequence| {
         let mut world = replay(&sequence, Latency::Faulty);
-        world.set_latency(Latency::Random);
-        let names = NAMES.into_iter().take(sequence.clusters);
-        let canaries: Vec<&str> = names.filter(|name| world.is_canary(0, name)).collect();
-        for name in &NAMES[..sequence.clusters] {
-            world.mend_row(0, name, false);
-            world.offline(name, false);
-            world.eligibility(name, Eligibility::Eligible);
-            world.runs(name, "4.11.0");
-            world.is_known_to_run(name, None);
-            world.preflight(name, Preflight::Ready);
-            // It must be asked again before it starts.
-            world.stale_image(name);
-            world.worker_pools(name, WorkerPools::Updated);
-            world.forbid(name, &[]);
-            for step in Step::ALL {
-                world.remove_foreign(name, step);
-                world.refuse(name, step, false);
-                world.delete_spoiled(name, step);
-                world.script(name, step, script(step, Behaviour::Good));
-            }
-        }
-        world.edit(0, |policy| {
-            policy.hold = None;
-            policy.clock_trusted = true;
-            // What is in flight may end at a newer version than the present target.
-            policy.allow_downgrade = true;
-            policy.max_failures = None;
-            policy.approvals = KnownApprovals::Current;
-            policy.canaries &= !canaries.is_empty();
-            policy.action_timeout = None;
-            policy.cluster_timeout = TimeDelta::seconds(300);
-            policy.operators_timeout = TimeDelta::seconds(300);
-        });
-        world.note("faults end");
+        mend(&mut world, &sequence, 0);
         approve_for(&mut world, 1000);
+        let failed = failures(&world);
         world.retry(0, "at last");
         approve_for(&mut world, 3000);
         let until = world.seconds();
@@ -200,15 +246,22 @@ fn everything_ends_when_faults_end() {
             .phases(0)
             .iter()
             .all(|phase| phase.is_done() || *phase == Phase::Failed);
-        let canary_left = canaries.iter().any(|name| {
-            !world.selected(0).iter().any(|selected| **selected == **name) || world.phase(0, name).is_none()
-        });
-        let gated = canary_left && sequence.asked.clone().build().canaries;
+        let gated = is_gated(&world, &sequence, 0);
         // At a gate, a plan still wakes when windows change.
         let is_window = |(_, event): &_| matches!(event, Event::Window(_, Some(_)));
         let wakes = gated && sequence.events.iter().any(is_window);
         prop_assert!(quiet || wakes, "still moving\n{}", world.log());
         prop_assert!(ended || gated, "{:?}\n{}", world.plan(0), world.log());
+        for name in &failed {
+            let attempt = world.record(0, name).map(|record| record.attempt.clone());
+            let is_retried = attempt
+                .as_ref()
+                .is_some_and(|attempt| attempt.is_of_retry("at last"));
+            prop_assert!(is_retried, "{name}: {attempt:?}\n{}", world.log());
+        }
+        if !gated {
+            is_over(&world, 0)?;
+        }
         let count = world.operations();
         world.run_until(until + 100_000);
         prop_assert_eq!(count, world.operations());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::violations::refused;
 use super::{plan_of, planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Outcome, Phase, Reason, Record, Stage, Step, StepRecord, StepStatus};
+use crate::model::{Operation, Outcome, Phase, Reason, Record, Stage, Step, StepRecord, StepStatus};
 use crate::testing::{FleetBuilder, PolicyBuilder, WorkBuilder, at, fleet, policy, record, work};
 
 fn asked() -> PolicyBuilder {
@@ -87,6 +87,38 @@ fn the_retry_of_a_failed_post_action_does_not_go_back_to_a_step_that_was_added_s
     let queued = record_of(&plan, "a").clone();
     let plan = planned(21, asked(), fleet().cluster("a").record(queued));
     assert_eq!(writes(&plan), ["create a/PostAction"]);
+}
+
+/// The row was lost after the cluster had been registered anew. The work of its update was from before that, so the next row tells only of
+/// the operators that followed.
+#[test]
+fn the_retry_of_a_failed_post_action_does_not_go_back_to_an_update_that_its_row_does_not_tell_of() {
+    let asked = || policy().pre_action().operators().post_action();
+    let failed = record(Phase::Failed)
+        .reason(Reason::PostActionTimeout)
+        .succeeded(Stage::Operators, 0)
+        .done(Stage::PostAction, 10, Outcome::Failed);
+    let left = || fleet().cluster("a").work(Step::Platform, work(5).succeeded());
+    let plan = planned(20, asked().retry("again"), left().record(failed));
+    let queued = record_of(&plan, "a").clone();
+    assert_eq!(&*queued.attempt.retry, "again");
+    // Its works are deleted when the row says that it has failed, or stay as leftovers while the hub rejects that.
+    for works in [fleet().cluster("a"), left()] {
+        let plan = planned(21, asked(), works.record(queued.clone()));
+        assert!(writes(&plan).contains(&"create a/PostAction".to_owned()));
+    }
+    // Without the end of the operators, nothing tells that the update has ended.
+    let mut unproven = queued;
+    unproven.stages[Stage::Operators.index()] = None;
+    let a = fleet().cluster("a").record(unproven.clone());
+    refused(Kind::StepOrder, 21, asked(), a, |plan| {
+        plan.operations = vec![Operation::Create {
+            cluster: Arc::from("a"),
+            step: Step::PostAction,
+            attempt: unproven.attempt.clone(),
+            started: at(21),
+        }];
+    });
 }
 
 /// A cluster whose operators were done when it turned out in its soak that it runs an older version again.
@@ -271,4 +303,24 @@ fn a_retry_is_not_carried_out_while_a_failed_cluster_is_missing_for_a_moment() {
         assert_eq!(&*record_of(&back, "a").attempt.retry, "again", "{phase}");
         assert!(planned(103, asked(), missing()).retry_done, "{phase}");
     }
+}
+
+/// The hub has refused to delete the pre-action of an earlier spec until now.
+#[test]
+fn a_retried_post_action_takes_no_slot_although_a_leftover_is_removed_beside_it() {
+    let row = record(Phase::Pending).retry("again");
+    let a = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(0).revision("r0"))
+        .record(row.succeeded(Stage::Platform, 5));
+    let asked = policy().post_action().max_concurrency(1);
+    let plan = planned(10, asked, a.cluster("b"));
+    assert_eq!(
+        writes(&plan),
+        [
+            "create a/PostAction",
+            "delete a/PreAction Leftover",
+            "create b/Platform"
+        ]
+    );
 }

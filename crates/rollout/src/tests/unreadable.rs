@@ -316,6 +316,45 @@ fn an_aborted_cluster_is_not_asked_for_the_update_while_a_work_of_it_cannot_be_r
     }
 }
 
+/// Its pre-action did not fail. The next plan would say something else of it than that it is degraded.
+#[test]
+fn an_aborted_cluster_whose_pre_action_had_succeeded_is_not_degraded_because_that_work_stays_unclear() {
+    let asked = || policy().pre_action().timeouts(60, 60).max_concurrency(1);
+    let unread = (Phase::Pending, Reason::WaitingForCleanup);
+    for (unclear, expected) in [
+        (spoiled(), (Phase::Blocked, Reason::UnreadableWork)),
+        (StepWork::Unconfirmed, unread),
+    ] {
+        let a = || {
+            let a = fleet().cluster("a").aborted("wrong site");
+            let a = a.step_work(Step::PreAction, unclear.clone());
+            let row = record(Phase::PreAction).succeeded(Stage::PreAction, 0);
+            a.record(row).read(Step::PreAction, 60)
+        };
+        assert_eq!(stand(&planned(59, asked(), a()), "a").0, Phase::PreAction);
+        let plan = planned(60, asked(), a().cluster("b"));
+        let told = record_of(&plan, "a").clone();
+        assert_eq!((told.phase, told.reason), expected);
+        assert!(told.succeeded(Stage::PreAction));
+        assert!(plan.clusters[0].urgent, "its slot is free once its row says so");
+        assert_eq!(stand(&plan, "b").1, Reason::WaitingForSlot);
+        let next = planned(60, asked(), a().draft(told.clone()).cluster("b"));
+        assert_eq!(*record_of(&next, "a"), told);
+        assert_eq!(writes(&next), writes(&plan));
+        let doubtful = planned(60, asked(), a().late(Step::PreAction));
+        let again = a().late(Step::PreAction).draft(record_of(&doubtful, "a").clone());
+        assert_eq!(
+            record_of(&planned(60, asked(), again), "a"),
+            record_of(&doubtful, "a")
+        );
+        if unclear == spoiled() {
+            let written = planned(61, asked(), a().record(told).cluster("b"));
+            assert_eq!(stand(&written, "a"), (Phase::Aborted, Reason::Aborted));
+            assert_eq!(writes(&written), ["create b/PreAction"]);
+        }
+    }
+}
+
 /// The work that cannot be read is left from an earlier attempt. Nothing is withdrawn meanwhile, so the edit waits.
 #[test]
 fn the_time_of_a_pre_action_runs_on_while_an_edit_waits_for_a_work_that_cannot_be_read() {
@@ -378,4 +417,33 @@ fn an_end_on_record_does_not_become_a_failure_because_its_work_cannot_be_read() 
             stage.as_mut().unwrap().outcome = Some(crate::model::Outcome::Failed);
         },
     );
+}
+
+/// The plan is another one once it has left, and the status must not go on telling that the former one is approved.
+#[test]
+fn a_plan_is_made_again_when_a_cluster_whose_row_cannot_be_read_has_left() {
+    let asked = || policy().checkpoint_at("first", 0);
+    let left = || fleet().cluster("a").left(6).record(unreadable()).cluster("b");
+    let before = planned(10, asked(), left());
+    assert_eq!(before.wake_at, Some(at(11)));
+    let after = planned(11, asked(), left());
+    assert_ne!(before.hash, after.hash);
+    assert_eq!(after.wake_at, None);
+}
+
+/// It goes back to the end of its earlier attempt then, and nothing else may happen.
+#[test]
+fn a_plan_is_made_again_when_a_queued_cluster_with_a_work_that_cannot_be_read_has_left() {
+    let asked = || policy().edited("r2", &[Step::Platform]);
+    let left = || {
+        let queued = fleet()
+            .cluster("a")
+            .left(6)
+            .record(record(Phase::Pending).revision("r2"));
+        let queued = queued.work(Step::Platform, work(0).succeeded());
+        queued.step_work(Step::PreAction, spoiled())
+    };
+    assert_eq!(planned(10, asked(), left()).wake_at, Some(at(11)));
+    let plan = planned(11, asked(), left());
+    assert!(!record_of(&plan, "a").phase.is_queued());
 }

@@ -12,7 +12,7 @@ use crate::maintenance::{Calendar, Exclusion, Window};
 use crate::model::{Operation, Outcome, Phase, Plan, Preflight, Reason, Stage, StallReason, Step, StepWork};
 use crate::testing::{at, fleet, policy, record, work};
 
-fn calendar(zone: &str, schedule: &str, length: TimeDelta, minimum: TimeDelta) -> Calendar {
+pub(super) fn calendar(zone: &str, schedule: &str, length: TimeDelta, minimum: TimeDelta) -> Calendar {
     let window = Window {
         name: Arc::from("w"),
         schedule: schedule.parse().unwrap(),

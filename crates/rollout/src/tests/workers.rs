@@ -1,6 +1,6 @@
 //! The worker pools, where the platform step waits for them.
 
-use super::violations::{create, refused};
+use super::violations::{change, create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
 use crate::model::{Phase, Reason, Stage, Step, StepStatus};
@@ -182,6 +182,26 @@ fn only_the_time_of_the_pools_counts_while_the_work_is_missing() {
     assert_eq!(writes(&plan), ["read a/Platform"]);
     let plan = planned(161, asked(), gone().read(Step::Platform, 160));
     assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::WorkerPoolsTimeout));
+}
+
+/// The clocks have differed for longer than the time limit, and somebody has deleted the work meanwhile.
+#[test]
+fn the_time_of_the_pools_is_not_over_before_they_could_be_heard_of_although_the_work_is_missing() {
+    let gone = || {
+        let waiting = record(Phase::Workers).since(100).stage(Stage::Platform, 0);
+        let gone = fleet().cluster("a").record(waiting);
+        gone.read(Step::Platform, 160).pools_unheard()
+    };
+    let asked = || asked().timeouts(50, 50);
+    let plan = planned(161, asked(), gone());
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    assert_eq!(stand(&plan, "a").0, Phase::Workers);
+    refused(Kind::ClockDistrusted, 161, asked(), gone(), |plan| {
+        change(plan, 0, |record| {
+            record.phase = Phase::Failed;
+            record.reason = Reason::WorkerPoolsTimeout;
+        });
+    });
 }
 
 #[test]

@@ -64,6 +64,11 @@ impl FleetBuilder {
         self.last(|cluster| cluster.worker_pools = WorkerPools::Updated)
     }
 
+    /// A term has begun, or the clocks agree again, and nobody has heard of the worker pools since.
+    pub fn pools_unheard(self) -> Self {
+        self.last(|cluster| cluster.pools_unheard = true)
+    }
+
     /// The worker pools of the cluster are not all updated.
     pub fn pools_behind(self, reason: Reason, message: &str) -> Self {
         self.last(|cluster| {

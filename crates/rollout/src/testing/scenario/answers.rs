@@ -67,6 +67,7 @@ impl Scenario {
                 continue;
             }
             has_heard = true;
+            self.watch.something_happens();
             if spoke.offline {
                 spoke.preflight = Preflight::Unknown {
                     reason: Reason::PreflightUnknown,

@@ -46,6 +46,7 @@ impl Scenario {
             .partition(|(at, ..)| *at <= now);
         self.late = later;
         for (_, index, write) in &due {
+            self.watch.something_happens();
             self.say(&format!(
                 "{}  {:?} lands late",
                 write.cluster,
@@ -100,11 +101,12 @@ impl Scenario {
         if answered {
             upgrade.settle(index, &self.hub, now, Some((&**cluster, step)));
         }
-        if reads && write.landing == Landing::Done {
-            upgrade.read.insert(Arc::clone(cluster), (step, write.issued));
+        if reads && write.landing == Landing::Done && write.issued >= upgrade.clock_set {
+            let read = (step, write.issued + upgrade.ahead);
+            upgrade.read.insert(Arc::clone(cluster), read);
         }
-        let deletes = matches!(write.operation, Operation::Delete { .. });
-        if (reads || deletes) && write.landing == Landing::Done {
+        let tells = !matches!(write.operation, Operation::Create { .. });
+        if tells && write.landing == Landing::Done {
             upgrade.unconfirmed.remove(&(Arc::clone(cluster), step));
         }
         let doubts = upgrade.doubts(index, &self.hub, cluster);
@@ -186,14 +188,17 @@ impl Scenario {
                 } else if work.owner == Owner::Upgrade(index) {
                     self.watch.on_doubled(now, &write.cluster, step);
                 } else if work.owner == Owner::Nobody {
-                    let foreign = StepWork::Foreign { retry_at };
+                    let foreign = match work.deleted {
+                        Some(_) => StepWork::ForeignTerminating { retry_at },
+                        None => StepWork::Foreign { retry_at },
+                    };
                     self.upgrades[index].blockers.insert(blocker, foreign);
                 }
             }
             (Operation::Update { attempt, started, .. }, Some(work)) if work.deleted.is_none() => {
                 work.owner = Owner::Upgrade(index);
                 work.attempt = attempt.clone();
-                work.started = *started;
+                (work.started, work.sent) = (*started, write.issued);
                 work.target = Arc::clone(&write.target);
                 work.ask_again(now, &write.hash);
             }

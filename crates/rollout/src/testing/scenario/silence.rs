@@ -26,6 +26,7 @@ impl Scenario {
         let now = self.now;
         for upgrade in &mut self.upgrades {
             if upgrade.hears_at.take_if(|at| *at <= now).is_some() {
+                self.watch.something_happens();
                 upgrade.deaf = None;
             }
         }

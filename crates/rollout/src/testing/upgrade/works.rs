@@ -2,11 +2,23 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Upgrade;
 use crate::model::{Attempt, Step, StepWork, Work};
 use crate::testing::hub::{Hub, HubWork, Owner, Spoke};
+
+/// What is in the way, by a clock that is ahead.
+fn later(blocker: &StepWork, ahead: TimeDelta) -> StepWork {
+    let mut blocker = blocker.clone();
+    if let StepWork::Foreign { retry_at }
+    | StepWork::ForeignTerminating { retry_at }
+    | StepWork::Refused { retry_at, .. } = &mut blocker
+    {
+        *retry_at += ahead;
+    }
+    blocker
+}
 
 impl Upgrade {
     /// What is known of the work of a step.
@@ -30,7 +42,7 @@ impl Upgrade {
                 terminating: work.deleted.is_some(),
             },
             _ => match (self.blockers.get(&key), self.vanished.get(&key)) {
-                (Some(blocker), _) => blocker.clone(),
+                (Some(blocker), _) => later(blocker, self.ahead),
                 (None, Some(work)) => StepWork::Ours(Arc::new(work.clone())),
                 (None, None) => StepWork::Absent,
             },
@@ -40,8 +52,8 @@ impl Upgrade {
     /// What a work is that belongs to the upgrade and need not be read.
     fn own_work(&self, name: &Arc<str>, step: Step, work: &HubWork, registered: DateTime<Utc>) -> StepWork {
         let seen = work.observed();
-        let is_from_before = work.is_from_before(step, registered) && work.spoiled.is_none();
-        let is_former = is_from_before && !self.tells_of(name, &seen);
+        let is_from_before = work.is_unchanged_since(registered) || work.is_sent_before(step, registered);
+        let is_former = is_from_before && work.spoiled.is_none() && !self.tells_of(name, &seen);
         if is_former && !self.rows.contains_key(name) {
             return StepWork::Former(Arc::new(seen));
         }

@@ -54,8 +54,14 @@ pub(super) enum Event {
     Approve(Option<i64>),
     ApproveOne(usize, Option<i64>),
     Disapprove,
+    DisapproveOne(usize),
     Approvals(KnownApprovals),
     Clock(bool),
+    /// The clock of the controllers is ahead by so many seconds.
+    Ahead(i64),
+    /// The spec asks for canaries, or not.
+    Canaries(bool),
+    DeleteUpgrade,
     Restored(bool),
     Invalid(bool),
     Edit(u8, Vec<Step>),
@@ -224,6 +230,8 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         2 => (1..75_i64).prop_map(Event::Silence),
         3 => (cluster, prop::option::of(any::<bool>())).prop_map(|(c, how)| Event::LeaveOut(c, how)),
         1 => Just(Event::Disapprove),
+        1 => (0..3_usize).prop_map(Event::DisapproveOne),
+        1 => any::<bool>().prop_map(Event::Canaries),
         1 => prop::sample::select(vec![
             KnownApprovals::Current,
             KnownApprovals::Outdated,
@@ -355,6 +363,8 @@ pub(super) fn apply_event(world: &mut Scenario, upgrade: usize, event: &Event) {
         Event::Approve(seconds) => world.approve(upgrade, *seconds),
         Event::ApproveOne(at, seconds) => world.approve_one(upgrade, *at, *seconds),
         Event::Disapprove => world.disapprove(upgrade),
+        Event::DisapproveOne(at) => world.disapprove_one(upgrade, &format!("c{at}")),
+        Event::Ahead(seconds) => world.set_clock(*seconds),
         Event::Retry(token) => world.retry(upgrade, &format!("retry-{token}")),
         Event::RetryOf(token, c, reason) => {
             let scope = RetryScope {
@@ -391,6 +401,8 @@ pub(super) fn apply_edit(policy: &mut Policy, event: &Event) {
         Event::WaitForPools(seconds) => policy.worker_pools_timeout = seconds.map(TimeDelta::seconds),
         Event::Checkpoints(places) => policy.checkpoints = checkpoints(places),
         Event::Approvals(known) => policy.approvals = *known,
+        Event::Canaries(asked) => policy.canaries = *asked,
+        Event::DeleteUpgrade => policy.deleting = true,
         Event::Clock(trusted) => policy.clock_trusted = *trusted,
         Event::Invalid(held) => policy.hold = held.then_some(Hold::InvalidSpec),
         Event::Restored(held) => policy.hold = held.then_some(Hold::Restored),

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::events::{Event, apply_edit, event, pools, preflight, step};
 use crate::model::{
-    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, PendingRetry, Policy, Reason, Rival,
-    RivalHold, Selection, Step, StepStatus, StepWork, Withdrawal, Work,
+    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Outcome, PendingRetry, Phase, Policy, Reason,
+    Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus, StepWork, Withdrawal, Work,
 };
 use crate::testing::{at, stand_in};
 use crate::tests::abort::left_out;
@@ -44,6 +44,8 @@ pub(super) enum Fact {
     Soaking(Step, i64),
     Withdrawn(Withdrawal),
     Row(RowFact),
+    /// Somebody has edited the row, and whoever leads next believes it.
+    EditedRow(EditedRow),
     SlotInDoubt,
     Busy(Busy),
     Backoff(i64, bool, bool),
@@ -55,6 +57,23 @@ pub(super) enum Fact {
     Preflight(u8),
     StaleImage,
     Pools(bool),
+    PoolsUnheard,
+}
+
+/// A row as some leader may have written it: somebody has brought it back, or has copied it.
+#[derive(Clone, Debug)]
+pub(super) struct EditedRow {
+    /// False: it is of an earlier spec.
+    is_current: bool,
+    retry: &'static str,
+    /// How many stages have begun.
+    begun: usize,
+    /// How the last of them ended.
+    end: Option<Outcome>,
+    /// Start of each stage in seconds from now.
+    starts: [i64; 5],
+    /// Which of the phases that agree with the stages it has.
+    phase: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +120,28 @@ fn of_cluster() -> impl Strategy<Value = Fact> {
         1 => (0..6_u8).prop_map(Fact::Preflight),
         1 => Just(Fact::StaleImage),
         1 => any::<bool>().prop_map(Fact::Pools),
+        1 => Just(Fact::PoolsUnheard),
     ]
+}
+
+fn edited_row() -> impl Strategy<Value = EditedRow> {
+    let end = prop::option::of(one_of(&[Outcome::Succeeded, Outcome::Failed]));
+    (
+        prop::bool::weighted(0.8),
+        one_of(&["", "retry-0", "~", "entry-1~"]),
+        0..6_usize,
+        end,
+        prop::array::uniform5(-300..1_i64),
+        0..6_usize,
+    )
+        .prop_map(|(is_current, retry, begun, end, starts, phase)| EditedRow {
+            is_current,
+            retry,
+            begun,
+            end,
+            starts,
+            phase,
+        })
 }
 
 fn of_writes() -> impl Strategy<Value = Fact> {
@@ -109,6 +149,7 @@ fn of_writes() -> impl Strategy<Value = Fact> {
     let until = (-5..20_i64, any::<bool>(), any::<bool>());
     prop_oneof![
         3 => one_of(&[Lost, Old, New, Unreadable]).prop_map(Fact::Row),
+        2 => edited_row().prop_map(Fact::EditedRow),
         1 => Just(Fact::SlotInDoubt),
         1 => one_of(&[Busy::Starting, Busy::Other]).prop_map(Fact::Busy),
         1 => until.prop_map(|(until, create, delete)| Fact::Backoff(until, create, delete)),
@@ -221,6 +262,7 @@ fn change_cluster(now: DateTime<Utc>, cluster: &mut Cluster, fact: &Fact) {
         Fact::Preflight(answer) => cluster.preflight = preflight(*answer),
         Fact::StaleImage => cluster.has_stale_image = true,
         Fact::Pools(updated) => cluster.worker_pools = pools(*updated),
+        Fact::PoolsUnheard => cluster.pools_unheard = true,
         _ => {}
     }
 }
@@ -238,6 +280,11 @@ fn change_writes(now: DateTime<Utc>, policy: &Policy, cluster: &mut Cluster, fac
             };
             let stand_in = Some(Arc::new(stand_in(record)));
             (cluster.record, cluster.written) = (stand_in.clone(), stand_in);
+            cluster.slot_in_doubt = false;
+        }
+        Fact::EditedRow(row) => {
+            let record = Some(Arc::new(record_of(now, policy, row)));
+            (cluster.record, cluster.written) = (record.clone(), record);
             cluster.slot_in_doubt = false;
         }
         Fact::SlotInDoubt if !is_unreadable => cluster.slot_in_doubt = true,
@@ -266,6 +313,84 @@ fn change_writes(now: DateTime<Utc>, policy: &Policy, cluster: &mut Cluster, fac
         Fact::AlsoLate(step) if cluster.is_in_doubt() => cluster.also_late[0] = Some(*step),
         Fact::Read(step, ago) => cluster.read = Some((*step, now - TimeDelta::seconds(*ago))),
         _ => {}
+    }
+}
+
+/// Phases that agree with the last stage that has begun, and how that ended.
+fn phases(last: Option<Stage>, end: Option<Outcome>, is_last: bool) -> Vec<(Phase, Reason)> {
+    let queued = [
+        (Phase::Pending, Reason::WaitingForSlot),
+        (Phase::Blocked, Reason::Conflict),
+        (Phase::Skipped, Reason::Skipped),
+        (Phase::Aborted, Reason::Aborted),
+    ];
+    let Some(last) = last else { return queued.to_vec() };
+    match (last, end) {
+        (_, Some(Outcome::Succeeded)) if is_last => vec![(Phase::Complete, Reason::None)],
+        (Stage::PreAction, Some(Outcome::Failed)) => {
+            vec![(Phase::PreActionDegraded, Reason::PreActionFailed)]
+        }
+        (Stage::Platform, Some(Outcome::Failed)) => vec![(Phase::Failed, Reason::ClusterUpgradeTimeout)],
+        (Stage::Operators, Some(Outcome::Failed)) => vec![(Phase::Failed, Reason::OperatorsJobFailed)],
+        (Stage::Soak, Some(Outcome::Failed)) => vec![(Phase::Failed, Reason::RegressedInSoak)],
+        (Stage::PostAction, Some(Outcome::Failed)) => vec![(Phase::Failed, Reason::PostActionFailed)],
+        (Stage::PreAction, None) => vec![(Phase::PreAction, Reason::Running), queued[0]],
+        (Stage::Platform, None) => vec![
+            (Phase::Initialized, Reason::Running),
+            (Phase::Partial, Reason::Running),
+            (Phase::Workers, Reason::PoolPaused),
+        ],
+        (Stage::Operators, None) => vec![(Phase::Operators, Reason::Running)],
+        (Stage::Soak, None) => vec![(Phase::Soaking, Reason::Running)],
+        (Stage::PostAction, None) => vec![(Phase::PostAction, Reason::Running)],
+        (Stage::PreAction, Some(Outcome::Succeeded)) => queued.to_vec(),
+        (_, Some(Outcome::Succeeded)) => vec![queued[0], queued[1]],
+    }
+}
+
+fn record_of(now: DateTime<Utc>, policy: &Policy, row: &EditedRow) -> Record {
+    let is_wanted = |stage: &Stage| match stage.step() {
+        Some(step) => policy.wants(step),
+        None => policy.soak().is_some(),
+    };
+    let wanted: Vec<Stage> = Stage::ALL.into_iter().filter(is_wanted).collect();
+    let begun = &wanted[..row.begun.min(wanted.len())];
+    let mut stages = [None; 5];
+    for stage in begun {
+        let started = now + TimeDelta::seconds(row.starts[stage.index()]);
+        let succeeded = Some(Outcome::Succeeded);
+        let outcome = if begun.last() == Some(stage) {
+            row.end
+        } else {
+            succeeded
+        };
+        stages[stage.index()] = Some(StepRecord {
+            finished: outcome.map(|_| now),
+            outcome,
+            ..StepRecord::started(started)
+        });
+    }
+    let phases = phases(begun.last().copied(), row.end, begun.len() == wanted.len());
+    let (phase, reason) = phases[row.phase % phases.len()];
+    let earlier = Arc::from("r0");
+    Record {
+        attempt: Attempt {
+            revision: if row.is_current {
+                Arc::clone(&policy.revision)
+            } else {
+                earlier
+            },
+            retry: Arc::from(row.retry),
+        },
+        phase,
+        reason,
+        other_reason: None,
+        refused_step: None,
+        message: Arc::from("Edited"),
+        since: now,
+        stages,
+        from_version: Arc::from("4.11.0"),
+        unreadable: false,
     }
 }
 
