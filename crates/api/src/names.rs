@@ -42,6 +42,9 @@ pub const ANNOTATION_WITHDRAWN: &str = "cluster.open-cluster-management.io/upgra
 /// Annotation on an action work: the success checks that its manifests declare, as JSON
 /// (`docs/design/rules.md#action-success`).
 pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";
+/// Annotation on a report: the resourceVersion of the copy that its last write has replaced, if that write might have changed nothing
+/// else (`docs/design/rules.md#late-report-writes`).
+pub const ANNOTATION_REPLACES: &str = "cluster.open-cluster-management.io/report-replaces";
 /// Annotation on an MCU: any new value queues its failed clusters again (`docs/design/rules.md#retry`).
 pub const ANNOTATION_RETRY_FAILED: &str = "cluster.open-cluster-management.io/retry-failed";
 /// Annotation on an MCU: the object's UID when the controller first saw it, written together with the finalizer. If

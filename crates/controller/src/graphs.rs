@@ -93,6 +93,12 @@ impl Graphs {
         }))))
     }
 
+    /// True when the command line names one.
+    #[must_use]
+    pub const fn is_named(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The updates to a version that are served in a channel; `None` if that is not known.
     #[must_use]
     pub fn updates_to(&self, channel: &str, version: &str) -> Option<Arc<UpdatesTo>> {

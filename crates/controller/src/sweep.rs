@@ -95,9 +95,12 @@ async fn decisions(
     let existing = existing(context, client).await?;
     let settings = context.with(|state| state.settings.clone());
     let mut decisions = Vec::new();
-    for one in candidates {
-        let decision = match context.queue.pass(read(client, &one)).await {
+    for mut one in candidates {
+        let found = context.queue.pass(read(client, &one)).await;
+        let decision = match found {
             Ok(Some(work)) => {
+                let version = work["metadata"]["resourceVersion"].as_str();
+                one.judged = version.and_then(|text| text.parse().ok()).unwrap_or(0);
                 let takes_over =
                     |upgrade: &str| context.with(|state| state.may_take_over(upgrade, &one.cluster));
                 evaluate(&work, &one, &existing, &settings, takes_over)

@@ -71,9 +71,10 @@ fn has_whole_status(entry: &UpgradeEntry) -> bool {
 
 impl UpgradeEntry {
     /// Archives an upgrade whose status on the hub says that it is complete. If it was complete before and does not run again,
-    /// the status must say so: a leader may have died between the annotation and the status.
+    /// the status must say so: a leader may have died between the annotation and the status. One with a creation in doubt is not
+    /// archived: its status may not tell yet of the cluster that has joined, and nothing on the hub tells of the creation.
     pub fn archive_by_status(&mut self) {
-        if self.archive.is_none() && is_complete_by_status(self) {
+        if self.archive.is_none() && self.unsettled.is_empty() && is_complete_by_status(self) {
             let carried_over = restore::is_carried_over(self);
             if carried_over && !restore::is_told_complete_before(self) {
                 return;

@@ -380,6 +380,7 @@ fn commit_plan(
     for cluster in &plan.dropped {
         hub.index.forget_vanished(cluster, &entry.uid);
     }
+    forget_others(entry, plan);
     // Starts of earlier plans may still be queued.
     entry.starts_stopped = plan.starts_stopped;
     let mut jobs = prepare_writes(entry, hub, wanted, fleet, plan, now);
@@ -430,6 +431,18 @@ fn commit_plan(
             || was_invalid != wanted.violations.is_some()
             || was_stalled != entry.status.is_stalled(),
     }
+}
+
+/// Forgets failed writes and blocked steps of clusters that the upgrade does not have any more, or that this plan drops. Nothing tries
+/// them again, and if such a cluster is back, they prove nothing about it.
+fn forget_others(entry: &mut UpgradeEntry, plan: &Plan) {
+    let (running, unsettled) = (&entry.running, &entry.unsettled);
+    let is_known = |name: &Arc<str>| {
+        let found = plan.clusters.binary_search_by(|known| known.name.cmp(name));
+        running.contains_key(name) || unsettled.contains_key(name) || found.is_ok()
+    };
+    entry.backoff.retain(|name, _| is_known(name));
+    entry.blockers.retain(|(name, _), _| is_known(name));
 }
 
 const fn written(jobs: &[WriteJob]) -> ReconcileOutcome {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::names::{LABEL_MCU, LABEL_MCU_UID};
+use api::names::{ANNOTATION_REPLACES, LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
 use observe::index::{Index, WorkRequest};
 use rollout::maintenance::Opening;
@@ -177,7 +177,8 @@ fn permitted_until(fleet: &Fleet, cluster: &str, now: DateTime<Utc>) -> Option<D
 }
 
 /// How a cluster is asked for the version: by its answers or, once a work of this attempt asks for it or the cluster has begun the
-/// update, as that work does. And until when, if answers by which it is asked are good for some minutes only.
+/// update, as that work does. What is kept of a work that is gone proves its end, and does not ask. And until when, if answers by which
+/// it is asked are good for some minutes only.
 fn request(
     entry: &UpgradeEntry,
     index: &Index,
@@ -187,7 +188,8 @@ fn request(
 ) -> (WorkRequest, Option<DateTime<Utc>>) {
     let policy = &wanted.policy;
     let work = index.work_of(cluster, Step::Platform);
-    let asked = work.filter(|view| view.upgrade == entry.uid && view.work.asks_for(policy, Some(attempt)));
+    let present = work.filter(|view| view.upgrade == entry.uid && !view.work.vanished);
+    let asked = present.filter(|view| view.work.asks_for(policy, Some(attempt)));
     if let Some(view) = asked {
         return (view.request.clone(), None);
     }
@@ -286,6 +288,9 @@ pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
         if let Some(StoredReport { uid, version }) = &due.replaces {
             head["metadata"]["uid"] = json!(&**uid);
             head["metadata"]["resourceVersion"] = json!(version.to_string());
+            if due.must_change() {
+                head["metadata"]["annotations"] = json!({ANNOTATION_REPLACES: version.to_string()});
+            }
         }
         // The rows are added as text because kept rows are written back byte for byte.
         let rows = serde_json::to_string(&due.rows).unwrap_or_else(|_| "null".to_owned());

@@ -31,12 +31,13 @@ use std::time::Instant;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Plan, Policy};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::events::{EventReason, Publisher};
 use crate::reconcile::commit::{CommitResult, commit};
 use crate::reconcile::jobs::{report_job, status_job};
-use crate::reconcile::request::{Checked, Observed, PlanRequest, Planned};
+use crate::reconcile::request::{Checked, Observed, PlanRequest, Planned, ReconcileRequest};
 use crate::reconcile::resolve::resolve;
 use crate::report::estimate::{self, Estimated};
 use crate::report::notable;
@@ -50,16 +51,33 @@ pub fn reconcile(context: &Context, events: &Publisher, uid: &str) {
     let observed = context.with(|state| {
         let request = resolve(context, state, uid)?; // locking
         let (entry, now) = (state.upgrades.get(uid)?, request.now);
-        Some(request.map_plan(|wanted| observe(state, entry, wanted, now))) // locking, changes nothing
+        let observed = request.map_plan(|wanted| observe(state, entry, wanted, now)); // locking, changes nothing
+        Some((observed, context.freshness.invalidated()))
     });
-    let Some(observed) = observed else {
+    let Some((observed, invalidated)) = observed else {
         return;
     };
     let now = observed.now;
     let planned = observed.map_plan(|observed| plan(context, observed, now)); // pure
     let checked = planned.map_plan(|planned| check(context, planned, now)); // pure
-    let result = context.with(|state| commit(state, uid, checked, started)); // locking
+    let result = commit_known(context, (uid, &invalidated), checked, started); // locking
     publish(context, events, result);
+}
+
+/// Commits a pass, unless everything that it has observed was discarded since, because the hub's storage is older. An upgrade that is
+/// listed anew may look the same, and nothing of the plan is true of it.
+fn commit_known(
+    context: &Context,
+    (uid, invalidated): (&str, &CancellationToken),
+    checked: ReconcileRequest<Checked>,
+    started: Instant,
+) -> CommitResult {
+    context.with(|state| {
+        if invalidated.is_cancelled() {
+            return CommitResult::default();
+        }
+        commit(state, uid, checked, started)
+    })
 }
 
 /// Puts the fleet together from the index and the entry of the upgrade.

@@ -19,6 +19,9 @@ use crate::state::upgrade::UpgradeEntry;
 pub(super) fn refresh(entry: &mut UpgradeEntry, index: &Index, settings: &Settings, now: DateTime<Utc>) {
     let spec = entry.in_force().filter(|_| !entry.is_deleting());
     let mut questions = spec.map(|spec| spec.questions()).unwrap_or_default();
+    if !settings.graphs.is_named() {
+        questions.without_graph();
+    }
     let updates = questions
         .for_graph()
         .and_then(|(channel, version)| settings.graphs.updates_to(channel, version));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::names::Step;
+use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::index::Index;
 use observe::record::ReportRelation;
@@ -13,7 +14,7 @@ use crate::apply::{WorkParams, Write, WriteError, WriteErrorKind, WriteJob, Writ
 use crate::clock;
 use crate::reconcile::probes;
 use crate::report::shard::ShardWrite;
-use crate::state::context::{Context, State, relation_of};
+use crate::state::context::{Context, State, relation_of, version};
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::wake_conflicting;
 
@@ -147,7 +148,14 @@ fn record_status(
     result: &WriteResult,
 ) {
     let is_written = matches!(result, WriteResult::Upgrade(_));
+    // The watch may have told what somebody else has written since, before the response arrived.
+    let is_replaced =
+        |answer: &Upgrade| version(answer) < version(&entry.object) && answer.status != entry.object.status;
+    let is_replaced = matches!(result, WriteResult::Upgrade(answer) if is_replaced(answer));
     entry.status.wrote(status, is_written);
+    if is_replaced {
+        entry.status.was_replaced();
+    }
     // The deletion of the upgrade may be waiting for this write.
     entry.dirty |= entry.is_deleting();
     // What changed during the write is due in a second, and the loop sleeps longer if nothing else happens.

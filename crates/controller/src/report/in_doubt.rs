@@ -16,8 +16,8 @@ use super::shard::ShardWrite;
 const MAX_IN_DOUBT: usize = 4 * MAX_ROWS;
 
 impl Rows {
-    /// Records that a write is being sent. All writes that are repeated replace the same copy, so the hub carries out one
-    /// of them at most.
+    /// Records that a write is being sent. All writes that are repeated replace the same copy, and each of them changes it, so the hub
+    /// carries out one of them at most.
     pub(super) fn note_in_doubt(&mut self, due: &ShardWrite) {
         let in_doubt = &mut self.shards[due.shard].in_doubt;
         let before = in_doubt.len();

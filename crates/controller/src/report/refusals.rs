@@ -12,7 +12,7 @@ use super::shard::{Refusals, Refused, ShardWrite};
 
 /// Time after which a rejected row is sent again, because the schema may have been fixed.
 const RETRY_AFTER: Duration = Duration::from_mins(5);
-/// Failed writes in a row after which a report that the hub forbids is told. By the waits between them that is after a minute.
+/// Forbidden writes in a row after which a report that the hub forbids is told. By the waits between them that is after a minute or more.
 const LASTING_FAILURES: u32 = 6;
 
 impl Rows {
@@ -114,13 +114,16 @@ impl Rows {
     }
 
     /// Handles that the hub forbids a write of a shard, for example because of a quota. If that lasts, only a human can permit it, and
-    /// the upgrade must not look as if its records were stored.
+    /// the upgrade must not look as if its records were stored. What failed for other causes before does not count: an API server may
+    /// forbid everything for a moment when an outage ends.
     pub fn forbidden(&mut self, due: &ShardWrite, text: &str, now: Instant) {
+        let known = self.shards.get(due.shard).map_or(0, |shard| shard.forbidden);
         self.failed(due, now);
-        if let Some(shard) = self.shards.get_mut(due.shard).filter(|_| due.term == self.term)
-            && shard.failures >= LASTING_FAILURES
-        {
-            shard.refused = Some(Arc::from(api::text::cut(text, 512)));
+        if let Some(shard) = self.shards.get_mut(due.shard).filter(|_| due.term == self.term) {
+            shard.forbidden = known.saturating_add(1);
+            if shard.forbidden >= LASTING_FAILURES {
+                shard.refused = Some(Arc::from(api::text::cut(text, 512)));
+            }
         }
     }
 

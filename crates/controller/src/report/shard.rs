@@ -30,6 +30,8 @@ pub(super) struct ReportShard {
     /// Number of consecutive failed writes. `not_before` is the time of the next one.
     pub(super) failures: u32,
     pub(super) not_before: Option<Instant>,
+    /// How many of these the hub has forbidden in a row, up to the last one.
+    pub(super) forbidden: u32,
     /// The last write was rejected because the hub held another copy.
     pub(super) conflicted: bool,
     /// Records that were sent and have no response yet, so the hub may hold them.
@@ -118,6 +120,7 @@ impl ReportShard {
     pub(super) fn fail(&mut self, now: Instant) {
         let wait = backoff(self.failures);
         self.failures = self.failures.saturating_add(1);
+        self.forbidden = 0;
         self.changed = Some(now);
         self.urgent = false;
         self.not_before = Some(now + wait);
@@ -151,6 +154,7 @@ impl ReportShard {
             self.moves = 0;
         }
         self.failures = 0;
+        self.forbidden = 0;
         self.conflicted = false;
         self.disowned = false;
         self.not_before = None;
@@ -208,6 +212,12 @@ pub struct ShardWrite {
 }
 
 impl ShardWrite {
+    /// True when its rows may be those that the hub holds, while an earlier write of the same copy may still be carried out: one without a
+    /// response, or one of an earlier term. It must change the report all the same, so that the hub carries out none of these any more.
+    pub(crate) const fn must_change(&self) -> bool {
+        self.in_doubt > 0 || !self.former.is_empty()
+    }
+
     /// Counts of the rows, for people.
     pub(crate) fn summary(&self) -> ReportSummary {
         let mut summary = ReportSummary::default();

@@ -250,7 +250,8 @@ pub(super) fn complete_since(status: &ManagedClustersUpgradeStatus) -> Option<&T
     Some(&complete.last_transition_time)
 }
 
-/// Shortens the messages of the lists, and leaves out causes, until the status has its largest size.
+/// Shortens the messages of the lists, and leaves out causes, then clusters that wait and clusters that failed, until the status has its
+/// largest size.
 fn fit(mut status: ManagedClustersUpgradeStatus) -> ManagedClustersUpgradeStatus {
     let is_too_large = |status: &ManagedClustersUpgradeStatus| {
         serde_json::to_vec(status).is_ok_and(|text| text.len() > MAX_STATUS_BYTES)
@@ -273,8 +274,18 @@ fn fit(mut status: ManagedClustersUpgradeStatus) -> ManagedClustersUpgradeStatus
             *message = cut(message, most).to_owned();
         }
     }
-    while is_too_large(&status) && status.causes.pop().is_some() {
-        status.truncated.get_or_insert_default().causes += 1;
+    while is_too_large(&status) {
+        let truncated = status.truncated.get_or_insert_default();
+        let left_out = if status.causes.pop().is_some() {
+            &mut truncated.causes
+        } else if status.waiting_clusters.pop().is_some() {
+            &mut truncated.waiting
+        } else if status.failed_clusters.pop().is_some() {
+            &mut truncated.failed
+        } else {
+            break;
+        };
+        *left_out += 1;
     }
     status
 }

@@ -176,6 +176,11 @@ impl StatusState {
             self.may_differ = true;
         }
     }
+
+    /// Handles that somebody else has changed the hub's copy since the write that has just ended.
+    pub const fn was_replaced(&mut self) {
+        self.may_differ = true;
+    }
 }
 
 /// Sets the transition times as watchers will see them. A condition with the same status as in `base` keeps

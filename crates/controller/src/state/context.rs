@@ -352,7 +352,7 @@ impl State {
                 return;
             }
             let generation = |object: &Upgrade| object.metadata.generation.unwrap_or(0);
-            followed = generation(&object) <= generation(&old) + 1;
+            followed = same_spec || generation(&object) == generation(&old) + 1;
         } else if !self.open_entry(&object) {
             return;
         }

@@ -10,7 +10,8 @@ use rollout::forecast::sum_of_time_limits;
 use crate::state::upgrade::UpgradeEntry;
 
 impl UpgradeEntry {
-    /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.
+    /// Sets the spec after validation. `followed`: it is the known one, or belongs to the next revision of the object. Another one of
+    /// the same revision, or of an earlier one, does not follow: the storage of the hub went back, and the known one may be lost.
     pub fn set_spec(&mut self, spec: Result<ResolvedSpec, Vec<SpecViolation>>, followed: bool) {
         let before = self.in_force().cloned();
         self.spec = spec.map(Arc::new).map_err(Arc::new);

@@ -37,6 +37,7 @@ impl State {
                 kind: WorkKind::Probe,
                 uid: Arc::clone(&probe.uid),
                 upgrade: Arc::clone(upgrade),
+                judged: 0,
             }));
         }
         for upgrade in owners {
@@ -48,6 +49,7 @@ impl State {
                     kind: WorkKind::Step(view.step),
                     uid: Arc::clone(&view.uid),
                     upgrade: Arc::clone(&upgrade),
+                    judged: 0,
                 }));
             }
         }
@@ -105,9 +107,11 @@ impl State {
                             // Another upgrade may have taken it over in place since it was read, or may be doing so.
                             let view = self.index.work_of(&cluster, step);
                             let view = view.filter(|view| view.uid == uid && view.upgrade == one.upgrade);
-                            let Some(version) = view.map(|view| view.version) else {
+                            let Some(known) = view.map(|view| view.version) else {
                                 continue;
                             };
+                            // If it has changed since, the hub rejects the deletion, and it is judged again.
+                            let version = if one.judged > 0 { one.judged } else { known };
                             self.index.mark_deleting(&cluster, step, &uid, Some(version));
                             Write::Delete {
                                 cluster,

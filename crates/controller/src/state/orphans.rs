@@ -51,6 +51,8 @@ pub struct OrphanCandidate {
     pub uid: Arc<str>,
     /// UID of the upgrade in the label of the work.
     pub upgrade: Uid,
+    /// Resource version at which it was read and evaluated; 0 if that is not known.
+    pub judged: u64,
 }
 
 /// The existing upgrades in one consistent list.
@@ -175,6 +177,7 @@ impl Orphans {
             kind: *kind,
             uid: Arc::clone(&orphan.uid),
             upgrade: Arc::clone(&orphan.upgrade),
+            judged: 0,
         };
         due.map(candidate).collect()
     }

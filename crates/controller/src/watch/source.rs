@@ -23,7 +23,7 @@ use resolve::decode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Watched;
 use crate::sources::Sources;
@@ -36,8 +36,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Seconds after which the server ends a watch, which is then renewed. Renewals are signs of life when
 /// nothing changes. The random part spreads the renewals of the kinds.
 const RENEWAL: (u32, u64) = (40, 6);
-/// A watch that delivers nothing for this much longer than it was to last is dead. One that delivers something after that time is
-/// renewed.
+/// A watch that lasts this much longer than it was to last is dead if it has delivered nothing. Otherwise what it delivers may have come
+/// to a standstill, so another watch goes on from there, which must start within this time.
 const GRACE: Duration = Duration::from_secs(10);
 /// A watch that has lasted this long does not count as a failed attempt.
 const STEADY: Duration = Duration::from_secs(5);
@@ -213,10 +213,12 @@ where
             Ok(version) => version,
             Err(trouble) => return trouble,
         };
+        let mut start = START_TIMEOUT;
         loop {
-            if let Err(trouble) = self.watch(generation, &mut version).await {
-                return trouble;
-            }
+            start = match self.watch(generation, &mut version, start).await {
+                Ok(next) => next,
+                Err(trouble) => return trouble,
+            };
         }
     }
 
@@ -375,16 +377,19 @@ where
         object
     }
 
-    /// Watches until the server ends the watch regularly. `version` is where to continue.
-    async fn watch(&mut self, generation: u64, version: &mut String) -> Result<(), WatchFailure> {
+    /// Watches until the server ends the watch, or should have ended it. `version` is where to continue, `start` the longest time until
+    /// the watch starts. Returns that time for the next watch.
+    async fn watch(
+        &mut self,
+        generation: u64,
+        version: &mut String,
+        start: Duration,
+    ) -> Result<Duration, WatchFailure> {
         let seconds = RENEWAL.0 + u32::try_from(self.sources.random() % RENEWAL.1).unwrap_or(0);
-        let lines = timeout(START_TIMEOUT, self.open(seconds, version));
-        let lines = lines.await.map_err(|_| {
-            silent(
-                "the API server did not respond to a watch request within",
-                START_TIMEOUT,
-            )
-        })??;
+        let lines = timeout(start, self.open(seconds, version));
+        let lines = lines
+            .await
+            .map_err(|_| silent("the API server did not respond to a watch request within", start))??;
         let mut lines = std::pin::pin!(lines);
         let is_renewal = self.context.freshness.is_fresh(K::KIND, generation);
         self.context.refreshed(K::KIND, generation);
@@ -395,7 +400,7 @@ where
         let limit = Duration::from_secs(seconds.into()) + GRACE;
         let mut received = false;
         let ended = loop {
-            match timeout(limit, lines.next()).await {
+            match timeout_at(begun + limit, lines.next()).await {
                 Ok(Some(Ok(line))) if line.trim().is_empty() => {}
                 Ok(Some(Ok(line))) => {
                     received = true;
@@ -403,18 +408,14 @@ where
                     if let Err(trouble) = self.event(generation, &line, version) {
                         break Err(trouble);
                     }
-                    // The server lives but did not end the watch. What it delivers may have come to a standstill, so another
-                    // watch goes on from there.
-                    if begun.elapsed() >= limit {
-                        break Ok(());
-                    }
                 }
                 Ok(Some(Err(error))) => {
                     break Err(WatchFailure::failed(format!(
                         "the watch was interrupted: {error}"
                     )));
                 }
-                Ok(None) => break Ok(()),
+                Ok(None) => break Ok(START_TIMEOUT),
+                Err(_) if received => break Ok(GRACE),
                 Err(_) => break Err(silent("the watch delivered nothing for", limit)),
             }
         };

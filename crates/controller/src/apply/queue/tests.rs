@@ -1,3 +1,5 @@
+mod properties;
+
 use super::*;
 use crate::apply::Write;
 

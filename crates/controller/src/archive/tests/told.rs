@@ -105,3 +105,24 @@ fn an_upgrade_at_rest_is_not_archived_before_its_status_counts_what_is_recorded(
     assert!(!told(3, 1));
     assert!(told(4, 2));
 }
+
+/// A cluster has joined and was asked before the status told of it, and the response was lost. The creation may still be carried out.
+#[test]
+fn an_upgrade_whose_status_says_complete_is_not_archived_while_a_creation_is_in_doubt() {
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
+        state.apply_upgrade(upgrade(object(2, &two())));
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        entry.record_certainty(
+            &Arc::from("c2"),
+            (Step::Platform, rollout::OperationKind::Create),
+            &rollout::testing::first_attempt(),
+            &crate::apply::WriteResult::GivenUp,
+            Instant::now(),
+        );
+        state.begin_term();
+        let entry = &state.upgrades["u1"];
+        assert!(entry.archive.is_none());
+        assert_eq!(entry.unsettled.len(), 1);
+    });
+}

@@ -1,6 +1,9 @@
 use std::time::Instant;
 
 use api::maintenance::Zone;
+use api::names::{
+    ANNOTATION_RELEASE_IMAGE, ANNOTATION_REPLACES, ANNOTATION_STEP_HASH, ANNOTATION_TARGET_VERSION,
+};
 use chrono::TimeDelta;
 use observe::index::{Change, Index};
 use rollout::maintenance::{Calendar, Window};
@@ -99,6 +102,45 @@ fn approved_until(expires: DateTime<Utc>) -> rollout::GivenApproval {
     }
 }
 
+/// Its cluster told the image long ago, and is asked anew before the next attempt.
+#[test]
+fn a_work_that_is_gone_does_not_say_how_its_cluster_is_asked_in_another_attempt() {
+    let mut index = index(&["c1"]);
+    let entry = crate::fixture::upgrade("u1", &["c1"]).entry(&index);
+    let hash = "0123456789abcdef";
+    let mut policy = rollout::testing::policy().build();
+    policy.steps[Step::Platform.index()] = Some(Arc::from(hash));
+    let wanted = PlanRequest {
+        key: Arc::clone(&entry.key),
+        policy,
+        spec: None,
+        violations: None,
+        clusters_with_works: Vec::new(),
+        slot_released_at: None,
+    };
+    let image = "quay.io/r@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+    let mut done = observe::testing::reporting(work("c1", Step::Platform, "u1", 7), "4.12.0");
+    let notes = done.metadata.annotations.get_or_insert_default();
+    for (key, value) in [
+        (ANNOTATION_STEP_HASH, hash),
+        (ANNOTATION_TARGET_VERSION, "4.12.0"),
+        (ANNOTATION_RELEASE_IMAGE, image),
+    ] {
+        notes.insert(key.to_owned(), value.to_owned());
+    }
+    let attempt = Attempt {
+        revision: Arc::from("r2"),
+        retry: Arc::from(""),
+    };
+    let asked = |index: &Index| request(&entry, index, ("c1", &attempt), &wanted, at(0)).0;
+    index.work(&Change::Applied(done.clone()), at(0));
+    assert_eq!(asked(&index), WorkRequest::Image(Arc::from(image)));
+    index.work(&Change::Deleted(done), at(0));
+    let kept = index.work_of("c1", Step::Platform);
+    assert!(kept.is_some_and(|view| view.work.vanished), "{kept:?}");
+    assert_eq!(asked(&index), WorkRequest::AsPlanned);
+}
+
 #[test]
 fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
     let text = r#"{"cluster":"c2","phase":"Hibernating","ratio": 1.50,"message":"etcd\u007f"}"#;
@@ -134,4 +176,31 @@ fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
         json!({"clusters": 2, "complete": 1, "failed": 0, "attempts": 2}),
         "a row that cannot be read counts as one attempt"
     );
+}
+
+/// Otherwise the hub would give it no new version where the rows are the same, and could still carry out the first one after it.
+#[test]
+fn the_repeat_of_a_write_of_a_report_names_the_version_that_it_replaces() {
+    let now = Instant::now();
+    let mut entry = crate::fixture::upgrade("u1", &[]).entry(&Index::default());
+    let stored = crate::fixture::report("u1-report-1", 3, &json!([]));
+    entry.rows.observe(&stored, false, false, now);
+    crate::fixture::note(
+        &mut entry,
+        "c1",
+        rollout::testing::record(rollout::Phase::Complete),
+    );
+    let later = |seconds: u64| Instant::now() + std::time::Duration::from_secs(seconds);
+    let lost = entry.rows.due(later(5)).remove(0);
+    entry.rows.failed(&lost, now);
+    let repeated = entry.rows.due(later(10)).remove(0);
+    let named = |due: ShardWrite| {
+        let Write::Report { body, .. } = report_job(&entry, due).write else {
+            panic!("no report")
+        };
+        let body: serde_json::Value = serde_json::from_slice(&body.unwrap()).unwrap();
+        body["metadata"]["annotations"][ANNOTATION_REPLACES].clone()
+    };
+    assert!(named(lost).is_null());
+    assert_eq!(named(repeated), "3");
 }

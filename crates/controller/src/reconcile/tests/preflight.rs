@@ -223,6 +223,32 @@ async fn a_deleted_upgrade_leaves_no_probe_behind() {
 }
 
 #[tokio::test]
+async fn a_preflight_that_is_taken_out_of_the_spec_takes_its_probes_along_and_no_update() {
+    let mut asked = asking("Require");
+    let mut hub = hub_of(&asked);
+    hub.settle();
+    hub.answers("c1", without_offer());
+    hub.answers("c2", status_of_probe());
+    hub.settle();
+    let work = hub.work("c2", WireStep::Platform);
+    assert_eq!(work, Some(("u1".to_owned(), false)));
+    asked.spec["preflight"] = Value::Null;
+    // The other cluster would start.
+    asked.spec["paused"] = json!(true);
+    asked.version = 500;
+    let mut edited = asked.view();
+    edited.metadata.generation = Some(2);
+    hub.context.with(|state| state.apply_upgrade(edited));
+    let written = hub.settle();
+    assert_eq!(works(&written), ["u1: delete c1-probe"]);
+    let is_changed = |line: &String| line.contains("update c2") || line.contains("withdraw c2");
+    assert!(!written.iter().any(is_changed), "{written:?}");
+    assert_eq!(hub.work("c2", WireStep::Platform), work);
+    assert_eq!(hub.phase("u1", "c2"), Some(Phase::Initialized));
+    assert_eq!(hub.preflight(), None);
+}
+
+#[tokio::test]
 async fn without_a_preflight_no_cluster_is_asked() {
     for mode in [Value::Null, json!({"mode": "Off"})] {
         let mut asked = asking("Off");

@@ -78,3 +78,60 @@ async fn a_cluster_that_is_gone_is_dropped_also_while_no_valid_spec_is_known() {
     assert_eq!(hub.phase("u1", "c1"), None, "it begins anew if it comes back");
     assert_eq!(hub.phase("u1", "c2"), Some(Phase::Pending));
 }
+
+/// Otherwise the upgrade would never be archived, and if the cluster is back, it would be told that a human must act because of an error
+/// from before.
+#[tokio::test]
+async fn failed_writes_of_a_cluster_that_an_upgrade_does_not_have_any_more_are_forgotten() {
+    let mut hub = hub(&["c1", "c2"]);
+    let mut spec = operators(&["c1", "c2"]);
+    spec["upgradeStrategy"] = json!({"maxConcurrency": 1});
+    hub.add_upgrade(&Given {
+        spec,
+        ..upgrade("u1", &[])
+    });
+    hub.settle();
+    assert_eq!(hub.phase("u1", "c2"), Some(Phase::Pending));
+    let known = |hub: &TestHub| {
+        hub.context.with(|state| {
+            let entry = &state.upgrades["u1"];
+            (entry.backoff.len(), entry.blockers.len())
+        })
+    };
+    let c2: Arc<str> = Arc::from("c2");
+    hub.context.with(|state| {
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        let error = WriteError::new(WriteErrorKind::Forbidden, "may not");
+        entry.fail_to_start(&c2, Utc::now(), &error);
+        let foreign = observe::writes::BlockerKind::Foreign;
+        entry.block_step(&c2, WireStep::Operators, Utc::now(), foreign);
+    });
+    hub.pass("u1");
+    assert_eq!(known(&hub), (1, 1), "it is still one of its clusters");
+    hub.context
+        .with(|state| state.index.cluster(&Change::Deleted(cluster("c2"))));
+    hub.pass("u1");
+    assert_eq!(hub.phase("u1", "c2"), None);
+    assert_eq!(known(&hub), (0, 0), "it may be back before the next pass");
+}
+
+/// The storage of the hub was replaced by an older one while a large fleet was planned, and the upgrade was listed again meanwhile.
+#[tokio::test]
+async fn a_plan_is_let_go_when_everything_was_discarded_meanwhile() {
+    let hub = hub(&["c1"]);
+    hub.add_upgrade(&upgrade("u1", &["c1"]));
+    let context = &hub.context;
+    let invalidated = context.freshness.invalidated();
+    let observed = context.with(|state| {
+        let request = resolve(context, state, "u1").unwrap();
+        let (entry, now) = (&state.upgrades["u1"], request.now);
+        request.map_plan(|wanted| observe(state, entry, wanted, now))
+    });
+    let now = observed.now;
+    let checked = observed.map_plan(|observed| check(context, plan(context, observed, now), now));
+    context.discard_all(crate::metrics::labels::WatchKind::Upgrade, 1, 2);
+    hub.add_upgrade(&upgrade("u1", &["c1"]));
+    let result = commit_known(context, ("u1", &invalidated), checked, Instant::now());
+    assert!(result.jobs.is_empty());
+    context.with(|state| assert!(state.upgrades["u1"].rows.all().is_empty()));
+}

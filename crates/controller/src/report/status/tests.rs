@@ -13,6 +13,8 @@ use resolve::retry::CarriedOut;
 use rollout::remedy::Names;
 use rollout::{Reason, Stage};
 
+mod checkpoints;
+
 fn input(now: DateTime<Utc>) -> StatusInput<'static> {
     StatusInput {
         generation: 3,

@@ -304,6 +304,39 @@ fn a_spec_that_is_too_large_is_not_kept_and_the_last_valid_one_stays_in_force() 
     });
 }
 
+/// A revision may have been missed if the number is not the next one, and the storage of the hub went back if it is none of the later
+/// ones: then the known spec is lost, and another valid one may have come before the invalid one.
+#[test]
+fn a_spec_stays_in_force_only_beside_an_invalid_one_of_the_next_revision() {
+    let of = |version: u64, generation: i64, wanted: &str| {
+        let mut given = Given {
+            version,
+            ..upgrade("u1", &["c1"])
+        };
+        given.spec["clusterVersion"]["version"] = json!(wanted);
+        let mut view = given.view();
+        view.metadata.generation = Some(generation);
+        view
+    };
+    for (version, generation, stays) in [
+        (2, 8, true),
+        (2, 9, false),
+        (2, 7, false),
+        (1, 7, false),
+        (2, 6, false),
+    ] {
+        let context = context(&["c1"]);
+        context.with(|state| {
+            state.apply_upgrade(of(1, 7, "4.12.0"));
+            let spec = Arc::clone(state.upgrades["u1"].spec.as_ref().unwrap());
+            state.apply_upgrade(of(version, generation, "v4"));
+            let entry = &state.upgrades["u1"];
+            assert!(entry.spec.is_err());
+            assert_eq!(entry.is_in_force(&spec), stays, "{version} {generation}");
+        });
+    }
+}
+
 #[test]
 fn the_same_spec_is_known_again_without_its_text() {
     let context = context(&["c1"]);
@@ -343,6 +376,7 @@ fn too_many_finalizers_are_a_broken_rule_until_they_are_fewer() {
             state.apply_upgrade(with(version, count));
             let broken = state.upgrades["u1"].spec.as_ref().err();
             assert_eq!(broken.map(|found| found[0].field.as_str()), field, "{count}");
+            assert!(state.upgrades["u1"].in_force().is_some(), "it is the same spec");
         }
     });
 }

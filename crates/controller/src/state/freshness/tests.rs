@@ -1,3 +1,5 @@
+mod properties;
+
 use super::*;
 use WatchKind::{Approval, Cluster, Work};
 

@@ -21,6 +21,7 @@ fn candidate(step: Step) -> OrphanCandidate {
         kind: WorkKind::Step(step),
         uid: Arc::from(format!("c1-{step}-gone")),
         upgrade: Arc::from("gone"),
+        judged: 0,
     }
 }
 
@@ -169,6 +170,34 @@ fn a_work_that_another_upgrade_takes_over_while_it_is_judged_stays() {
         assert!(jobs.is_empty(), "{jobs:?}");
         let view = state.index.work_of("c1", Step::Platform).unwrap();
         assert!(!view.work.terminating);
+    });
+}
+
+/// Its deleteOption may have been changed since it was read.
+#[test]
+fn a_work_is_deleted_only_at_the_version_that_was_judged() {
+    let context = context(&["c1"]);
+    let begun = Instant::now();
+    context.with(|state| {
+        let edited = work("c1", Step::Platform, "gone", 6);
+        state.index.work(&Change::Applied(edited), now());
+        let _ = state.find_orphans(begun);
+        let due = begun + SWEEP_AFTER;
+        let _ = state.find_orphans(due);
+        let judged = OrphanCandidate {
+            judged: 5,
+            ..candidate(Step::Platform)
+        };
+        let (jobs, _) = state.record_decisions(vec![(judged, OrphanDecision::Remove)], due);
+        let [job] = jobs.as_slice() else {
+            panic!("{jobs:?}")
+        };
+        assert!(
+            matches!(job.write, Write::Delete { version: Some(5), .. }),
+            "{job:?}"
+        );
+        let view = state.index.work_of("c1", Step::Platform).unwrap();
+        assert!(!view.work.terminating, "the hub rejects that");
     });
 }
 

@@ -89,3 +89,34 @@ fn a_report_that_the_hub_keeps_forbidding_is_told() {
     answered(&context, write(), &WriteResult::Report(stored(7)));
     assert!(!is_told());
 }
+
+/// When an outage ends, an API server may forbid everything for a moment. Pipelines would give up if the upgrade were stalled then.
+#[test]
+fn a_report_that_is_forbidden_once_after_other_failures_is_not_told() {
+    let context = writing();
+    with_entry(&context, |entry| note(entry, "c1", record(Phase::Complete)));
+    let write = || {
+        let due = with_entry(&context, |entry| {
+            let later = Instant::now() + Duration::from_mins(10);
+            entry.rows.due(later).remove(0)
+        });
+        Write::Report {
+            namespace: Arc::from("ns"),
+            due: Box::new(due),
+            body: None,
+        }
+    };
+    let is_told = || with_entry(&context, |entry| entry.rows.refusal().is_some());
+    let failed = |kind| WriteResult::Failed(WriteError::new(kind, "no"));
+    for _ in 0..9 {
+        answered(&context, write(), &failed(WriteErrorKind::Unavailable));
+    }
+    answered(&context, write(), &failed(WriteErrorKind::Forbidden));
+    assert!(!is_told(), "once");
+    for _ in 0..4 {
+        answered(&context, write(), &failed(WriteErrorKind::Forbidden));
+    }
+    assert!(!is_told(), "five times");
+    answered(&context, write(), &failed(WriteErrorKind::Forbidden));
+    assert!(is_told());
+}

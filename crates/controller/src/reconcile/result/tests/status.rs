@@ -1,5 +1,7 @@
 //! Results of writing a status.
 
+mod properties;
+
 use super::*;
 
 fn status(progress: &str) -> api::ManagedClustersUpgradeStatus {
@@ -36,4 +38,32 @@ async fn a_status_that_has_changed_while_an_earlier_one_was_written_wakes_the_lo
             assert!(!entry.dirty, "no pass is needed for that");
         });
     }
+}
+
+/// The watch tells of the change before the response to the write arrives.
+#[test]
+fn a_status_that_somebody_else_changed_before_the_response_arrived_is_written_again() {
+    let context = writing();
+    let object = |version, progress: &str| Given {
+        version,
+        status: serde_json::to_value(status(progress)).unwrap(),
+        ..upgrade("u1", &["c1"])
+    };
+    let due = with_entry(&context, |entry| {
+        entry.status.set(status("1/2"), at(0));
+        entry.status.due(Instant::now()).unwrap()
+    });
+    context.with(|state| state.apply_upgrade(object(9, "made up").view()));
+    let write = Write::Status {
+        namespace: Arc::from("ns"),
+        name: Arc::from("u1"),
+        version: "1".to_owned(),
+        status: Box::new(due),
+    };
+    let answer = WriteResult::Upgrade(Box::new(object(8, "1/2").view()));
+    answered(&context, write, &answer);
+    let again = with_entry(&context, |entry| {
+        entry.status.due(Instant::now() + Duration::from_secs(2))
+    });
+    assert_eq!(again.unwrap().progress.as_deref(), Some("1/2"));
 }

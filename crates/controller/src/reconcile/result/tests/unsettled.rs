@@ -1,5 +1,7 @@
 //! Results that do not show whether a creation took effect.
 
+mod properties;
+
 use super::*;
 
 /// True while it is unknown whether the creation took effect.

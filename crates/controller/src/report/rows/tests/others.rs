@@ -135,3 +135,26 @@ fn of_a_row_that_the_hub_may_not_have_any_more_only_the_attempt_counts() {
         );
     }
 }
+
+/// The hub gives no new version to a report that a write does not change. A write that was sent before it could still be carried out.
+#[test]
+fn a_write_that_may_have_the_rows_of_the_hub_changes_the_report_while_an_earlier_one_may_be_carried_out() {
+    let now = Instant::now();
+    let mut rows = rows();
+    commit(&mut rows, vec![state("c1", record(Phase::Pending))], now);
+    write(&mut rows, 7, now + COALESCE);
+    commit(&mut rows, vec![state("c1", record(Phase::Blocked))], now);
+    let lost = rows.due(now + COALESCE).remove(0);
+    assert!(!lost.must_change(), "nothing else is under way");
+    rows.failed(&lost, now);
+    let repeated = rows.due(now + seconds(10)).remove(0);
+    assert!(repeated.must_change());
+    rows.refused(&repeated, &[0], true, "no", now);
+    let former = rows.due(now + seconds(20)).remove(0);
+    assert_eq!(former.rows[0].made().unwrap().phase, Phase::Pending);
+    assert!(former.must_change(), "the hub has this row");
+    rows.wrote(former, Some(stored(8)), now);
+    commit(&mut rows, vec![state("c1", record(Phase::Failed))], now);
+    let next = rows.due(now + seconds(30)).remove(0);
+    assert!(!next.must_change(), "none of the earlier ones counts any more");
+}

@@ -143,7 +143,7 @@ impl Hub {
         }
         let rows = Some(texts);
         // A write that changes nothing gives no new version.
-        if found.is_none_or(|found| found.rows != rows) {
+        if due.must_change() || found.is_none_or(|found| found.rows != rows) {
             self.put(shard, rows);
         }
         Answer::Stored(stored_of(&self.reports[&shard]))
