@@ -47,6 +47,8 @@ const SETTLE_LONG: Duration = Duration::from_mins(6);
 const RESTART: Duration = Duration::from_secs(100);
 /// How long a replica may not know what has changed.
 const DEAF: Duration = Duration::from_secs(75);
+/// How long after a claim whatever it tells has come about: for two minutes after the end of an update no claim counts.
+const CLAIMED: Duration = Duration::from_mins(3);
 /// How often the run looks at the hub.
 const LOOK: Duration = Duration::from_secs(1);
 /// Conditions of which one says why nothing moves, or that nothing has to.
@@ -194,6 +196,11 @@ impl Run {
         self.chaos().await?;
         self.repair().await?;
         self.end().await?;
+        // A claim may tell that a cluster has begun anew meanwhile. Then an upgrade goes on that was over.
+        while self.open().is_none() && self.people.claim().await? {
+            self.machines.live_for(CLAIMED).await?;
+            self.end().await?;
+        }
         self.quiet().await?;
         self.truth();
         Ok(())
@@ -248,6 +255,8 @@ impl Run {
             if is_right {
                 break;
             }
+            // A namespace does not go as long as one of its works is kept from going.
+            self.people.let_all_go().await?;
             self.machines.live_for(Duration::from_secs(5)).await?;
         }
         self.oracle.check(Rule::Ends, is_right, || {
@@ -338,6 +347,7 @@ impl Run {
                     .recorded(self.clock.elapsed(), self.network.disturbed());
                 self.told(open);
                 self.people.approve_all().await?;
+                self.people.let_all_go().await?;
             }
             self.revive()?;
         }
@@ -374,11 +384,11 @@ impl Run {
         }
         let value = object.value();
         let tells = TELLING.iter().any(|condition| is_true(&value, condition));
-        // What another upgrade has under way ends, or fails by time: no human is needed yet. Nor is one where the status says that a
-        // cluster waits for its window, and nothing else keeps it from starting.
+        // What another upgrade has under way, or comes to later, ends or fails by time: no human is needed yet. Nor is one where the
+        // status says that a cluster waits for its window, and nothing else keeps it from starting.
         let mut waiting = waiting_for_window(&value);
         let is_right = tells
-            || self.oracle.waits_for_another(&object.uid)
+            || self.oracle.waits_for_another(&object.uid, now)
             || waiting.any(|cluster| self.oracle.starts_by_itself(&object.uid, cluster));
         self.oracle.check(Rule::Told, is_right, || {
             format!(
@@ -421,7 +431,6 @@ impl Run {
         if self.open().is_some() {
             return Ok(());
         }
-        self.people.claim().await?;
         let faults = self.network.ground.trace.faults();
         // A watch that says nothing is opened again after minutes, and so are a rejected report and what was refused of a probe.
         let waits = |fault: &Occasion| {
@@ -436,6 +445,9 @@ impl Run {
         // When an approval expires, and a cluster is left that is blocked, the status asks for another one.
         let expiry = Duration::from_secs(self.options.approval_seconds);
         self.machines.live_for(settle + expiry).await?;
+        if self.people.let_all_go().await? {
+            self.machines.live_for(SETTLE).await?;
+        }
         self.works_left();
         self.probes_left();
         self.recorded_once();

@@ -125,17 +125,18 @@ impl Upgrade {
     }
 
     /// What agents have reported of the step that a row tells of. An edit that does not concern a step leaves its work as it is:
-    /// of an earlier revision than the row, and with the start that the row has.
+    /// of an earlier revision than the row, and with the start that the row has. If the row may tell of several steps, it is the one
+    /// whose work names that very start.
     pub(super) fn end_of_row(&self, cluster: &str, step: Step, row: &Row) -> Option<&End> {
         let recorded = row.step(word(step));
         let started = recorded.and_then(|step| parse_rfc3339(&step.started));
-        let is_kept = |end: &End| started.is_some_and(|started| end.has_start(started));
-        let mut kept = self
-            .ends
-            .iter()
-            .filter(|((name, of, _), end)| name == cluster && *of == step && is_kept(end));
+        let is_kept = |end: &&End| started.is_some_and(|started| end.has_start(started));
+        let is_named = |end: &&End| parse_rfc3339(&end.started) == started;
+        let ends = self.ends.iter();
+        let of_step = ends.filter(|((name, of, _), _)| name == cluster && *of == step);
+        let kept = of_step.map(|(_, end)| end).filter(is_kept);
         let end = self.end(cluster, step, &row.revision);
-        end.or_else(|| kept.next().map(|(_, end)| end))
+        end.or_else(|| kept.min_by_key(|end| !is_named(end)))
     }
 
     /// Whether agents have reported the end of the steps that hold a slot, as a row says that was sent at a time.

@@ -119,16 +119,18 @@ impl Facts {
         self.check(Rule::Deadline, !was_done, || {
             format!("{name} failed by time, and its end was reported at {done:?}")
         });
-        let began = self.began.get(&key(owner, name, step, row)).copied();
+        let key = key(owner, name, step, row);
+        let began = self.began.get(&key).copied();
         // A pre-action that an edit does not concern keeps its clock, also where it must be created again.
         let kept = (step == Step::PreAction)
             .then(|| self.began_before_deletion(owner, &step.work_name(name), row, started));
-        let began = kept.flatten().into_iter().chain(began).min();
+        let tried = self.tried_before(&key, started);
+        let began = kept.flatten().into_iter().chain(tried).chain(began).min();
         let passed = wall(self.now) - started;
         let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
         let is_known = began.is_none_or(|began| {
             let is_of_time = began + least.saturating_sub(UNSENT) <= self.now;
-            let has_waited = self.waited_for_removal(owner, &step.work_name(name), started, began);
+            let has_waited = self.waited_for_removal(&key, started, began);
             is_of_time || has_waited || self.waited_for_others(started, began)
         });
         self.check(Rule::Deadline, is_over && is_known, || {
@@ -137,6 +139,22 @@ impl Facts {
                 "{name} failed {seconds} s after its {word} began by its row, and it was sent at {began:?}"
             )
         });
+    }
+
+    /// When a work was first tried that goes on with the start of its row. If its cluster was registered anew before any try had arrived,
+    /// and the row has stayed, nobody who leads later can tell that the cluster was away: then the clock of the row goes on, as it does for
+    /// a work that was there before.
+    pub(super) fn first_try(&self, work: &Work) -> Option<Duration> {
+        let tried = self.first_tried.get(&(work.key(), work.started.clone()));
+        tried.copied().filter(|_| self.has_start_of_row(work))
+    }
+
+    /// The same of the work of a step that has this start.
+    fn tried_before(&self, key: &Key, started: DateTime<Utc>) -> Option<Duration> {
+        let created = self.created.get(key)?;
+        created
+            .first_try
+            .filter(|_| parse_rfc3339(&created.started) == Some(started))
     }
 
     /// Whether the creation of a work may have waited behind other requests that the hub did not answer, or put off. The time of its step
@@ -148,14 +166,27 @@ impl Facts {
 
     /// Whether what was left of an earlier attempt was still being removed when a step was to begin, until its own work was created. The
     /// time of the step runs meanwhile, because a removal that never ends must not hold a slot for ever. The same holds for a work that was
-    /// created for another upgrade, if its deletion had been asked for when the step was to begin: before that, it blocks the cluster.
-    fn waited_for_removal(&self, owner: &str, work: &str, started: DateTime<Utc>, began: Duration) -> bool {
-        self.created.iter().any(|((of, _, name, ..), created)| {
+    /// created for another upgrade, if its deletion had been asked for when the step was to begin: before that, it blocks the cluster. A
+    /// retry begins with a start of its own, and waits for nothing that has the same one.
+    fn waited_for_removal(
+        &self,
+        (owner, _, work, _, again): &Key,
+        started: DateTime<Utc>,
+        began: Duration,
+    ) -> bool {
+        self.created.iter().any(|((of, _, name, _, retry), created)| {
             let is_until_then =
                 |(at, _): (Duration, _)| started < wall(at) && at <= began && began < at + UNSENT;
             let is_before = |at: Duration| wall(at.saturating_sub(self.tolerance)) <= started;
             let is_in_the_way = of == owner || created.unwanted.is_some_and(is_before);
-            is_in_the_way && name == work && created.deleted.is_some_and(is_until_then)
+            let is_by_us = created
+                .deleted
+                .is_some_and(|(_, by)| by == Some(Role::Controller));
+            let is_same_start = parse_rfc3339(&created.started) == Some(started);
+            // An edit may lengthen the token, and leaves a start as it is.
+            let is_other = retry.trim_end_matches('~') != again.trim_end_matches('~');
+            let is_retried = is_by_us && is_same_start && is_other;
+            is_in_the_way && !is_retried && name == work && created.deleted.is_some_and(is_until_then)
         })
     }
 

@@ -134,6 +134,8 @@ pub(super) struct Upgrade {
     pub generations: Vec<Generation>,
     /// Specs that were in force when the storage of the hub lost them, and when that was.
     pub lost_specs: Vec<(Duration, Generation)>,
+    /// Clusters that held no slot any more when the storage of the hub went back to a time at which they did, and when that was.
+    pub freed: BTreeMap<String, Duration>,
     /// The plans that its statuses have told, and the generation of which each was.
     pub plans: BTreeSet<(i64, String)>,
     /// The checkpoints that wait by the last status, and the plan that each is to be approved for.
@@ -362,6 +364,8 @@ pub(super) struct Created {
     pub unwanted: Option<Duration>,
     /// Whoever created it may not have heard that its cluster was registered anew shortly before.
     pub is_unheard: bool,
+    /// When it was first tried with this start, if its row had that start already.
+    pub first_try: Option<Duration>,
 }
 
 /// A work of a step that holds a slot.
@@ -416,6 +420,8 @@ pub(super) struct Facts {
     /// When a creation was first sent that the log does not tell of, because it was refused or never arrived: by what it would
     /// have created, and the start that it names.
     pub tried: BTreeMap<(Key, String), Duration>,
+    /// When each creation was first sent, whatever came of it or of its cluster since: by the same.
+    pub first_tried: BTreeMap<(Key, String), Duration>,
     /// Rows that the hub has rejected, by UID of the upgrade and cluster.
     pub rejected: BTreeMap<(String, String), Rejected>,
     /// What a work was created as, by UID of the work.
@@ -487,6 +493,7 @@ impl Facts {
         earlier.failures = std::mem::take(&mut self.failures);
         earlier.requests = std::mem::take(&mut self.requests);
         earlier.tried = std::mem::take(&mut self.tried);
+        earlier.first_tried = std::mem::take(&mut self.first_tried);
         earlier.rejected = std::mem::take(&mut self.rejected);
         earlier.checked = std::mem::take(&mut self.checked);
         earlier.violations = std::mem::take(&mut self.violations);
@@ -496,12 +503,15 @@ impl Facts {
     }
 
     /// What agents have reported as ended stays so: replicas have read it, and may have acted on it just before the storage went
-    /// back. A cluster that was registered anew has begun anew, although the hub does not know of it any more.
+    /// back. A cluster that was registered anew has begun anew, although the hub does not know of it any more. Whom an upgrade has ever
+    /// selected it has selected: whoever sends something may not have heard of the storage.
     fn keep_ends(&mut self, later: &mut Self) {
         for (uid, upgrade) in &mut self.upgrades {
             let known = later.upgrades.remove(uid).unwrap_or_default();
             upgrade.note_undone(&known, self.now);
             upgrade.note_lost_specs(&known, self.now);
+            upgrade.note_freed(&known, self.now);
+            upgrade.selected.extend(known.selected);
             for (step, end) in known.ends {
                 upgrade.ends.entry(step).or_insert(end);
             }

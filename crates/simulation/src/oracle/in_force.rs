@@ -1,4 +1,4 @@
-//! Which specs of an upgrade may be in force.
+//! Which specs of an upgrade may be in force, and what the storage of the hub takes back.
 
 use std::time::Duration;
 
@@ -65,5 +65,28 @@ impl Upgrade {
                 record.undone = Some(now);
             }
         }
+    }
+
+    /// The storage of the hub goes back, and clusters hold slots again that held none any more: agents had reported the ends of their
+    /// updates, for example. Of an upgrade that was gone nobody has started another one.
+    pub(super) fn note_freed(&mut self, known: &Self, now: Duration) {
+        if known.is_gone {
+            return;
+        }
+        let holds_slot = |name: &String| {
+            let is_under_way = known.flights.contains_key(name) || known.suspended.contains_key(name);
+            is_under_way || known.kept_by_row(name, now).is_some()
+        };
+        let holders = self.holders().into_iter();
+        let freed = holders.filter(|name| !holds_slot(name));
+        let freed: Vec<_> = freed.map(|name| (name.clone(), now)).collect();
+        self.freed.extend(freed);
+    }
+
+    /// Whether a cluster holds a slot only because the storage of the hub went back, and whoever sent a start may not have heard of that.
+    pub(super) fn is_freed(&self, cluster: &str, sent: Duration) -> bool {
+        let began = self.flights.get(cluster).or_else(|| self.suspended.get(cluster));
+        let freed = self.freed.get(cluster).zip(began);
+        freed.is_some_and(|(at, began)| began < at && sent < *at + DEAF)
     }
 }

@@ -29,6 +29,12 @@ impl Told {
         !happened.is_zero() && self.known_at() <= happened
     }
 
+    /// Whether the row after it may begin anew because the cluster was away: it is from before that, or whoever sent it need not have heard
+    /// of that yet. A cluster that falls back may wait for the same attempt again when it is back.
+    pub fn may_be_over(&self, changed: Duration, heard: Duration, now: Duration) -> bool {
+        self.is_from_before(changed) || self.sent < heard || changed + Duration::from_mins(1) > now
+    }
+
     /// The same phase, of a row that arrived when it was sent.
     #[cfg(test)]
     pub fn at(at: Duration, phase: &str) -> Self {
@@ -71,7 +77,7 @@ impl Terms {
     }
 }
 
-/// The writes of one cluster's works that the hub forbids a replica.
+/// The writes of one cluster's works that the hub has forbidden a replica since an edit or a return of the cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Forbidden {
     pub by: Arc<str>,

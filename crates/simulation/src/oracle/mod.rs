@@ -231,10 +231,10 @@ impl Oracle {
         self.with(|facts| facts.upgrades.get(uid).is_some_and(facts::Upgrade::is_under_way))
     }
 
-    /// Whether a cluster of an upgrade waits for another upgrade that has it under way.
+    /// Whether a cluster of an upgrade waits for another upgrade that has it under way, or comes to it without a human.
     #[must_use]
-    pub fn waits_for_another(&self, uid: &str) -> bool {
-        self.with(|facts| facts.waits_for_another(uid))
+    pub fn waits_for_another(&self, uid: &str, now: Duration) -> bool {
+        self.with(|facts| facts.waits_for_progress_of_another(uid, now))
     }
 
     /// Whether a cluster is blocked only by what a replica remembers, and one that starts anew may not know.

@@ -12,7 +12,7 @@ use super::answers::Answer;
 use super::asked::Asked;
 use super::facts::{DEAF, Facts, Key, Record, UNHEARD, Upgrade};
 use super::fields::{text, version};
-use super::row::Row;
+use super::row::{Row, holds_slot};
 use super::rule::Rule;
 use super::said::Said;
 use super::works::Work;
@@ -28,6 +28,13 @@ impl Upgrade {
     /// Whether every spec that may be in force at a time waits for worker pools.
     pub(super) fn awaits_pools(&self, at: Duration) -> bool {
         self.in_force(at).all(|spec| spec.asked.pools.is_some())
+    }
+
+    /// Whether the row of a cluster said that it was under way when something was sent. That row may be gone since.
+    fn was_under_way_by_row(&self, cluster: &str, sent: Duration) -> bool {
+        let removed = self.removed.get(cluster).filter(|(_, at)| sent <= *at);
+        let record = removed.map_or_else(|| self.records.get(cluster), |(record, _)| Some(record));
+        record.is_some_and(|record| holds_slot(record.phase_at(sent)))
     }
 }
 
@@ -161,9 +168,11 @@ impl Facts {
         let excess = excess(&work.value, &specs);
         let name = &work.cluster;
         let is_selected = upgrade.selected.contains(name) || self.may_seem_selected(upgrade, name, sent);
-        // Nobody starts beside an invalid spec, so only clusters that are under way are asked.
+        // Nobody starts beside an invalid spec, so only clusters that are under way are asked. One that comes late may be that of a
+        // cluster that has ended since.
         let is_valid = upgrade.in_force(sent).any(|spec| !spec.is_invalid);
-        let may_go_on = upgrade.has_under_way(name) || self.went_back_before(sent, UNHEARD);
+        let is_under_way = upgrade.has_under_way(name) || upgrade.was_under_way_by_row(name, sent);
+        let may_go_on = is_under_way || self.went_back_before(sent, UNHEARD);
         let is_due = is_selected && (is_valid || may_go_on);
         self.check(Rule::Probes, excess.is_none() && is_due, || {
             let excess = excess.unwrap_or_default();
@@ -261,7 +270,8 @@ impl Facts {
     }
 
     /// A row says that the platform step of a cluster is over: its worker pools have followed. A cluster that itself knows nothing of
-    /// an update to that version has reported a wrong end.
+    /// an update to that version has reported a wrong end. So has one that had not ended that update when its row began to say that it
+    /// waits for its pools: they are asked two minutes after that word, which may be before they begin to follow.
     pub(super) fn judge_pools(&mut self, owner: &str, name: &str, row: &Row, was: &str) {
         let is_over = |phase: &str| matches!(phase, "Operators" | "Soaking" | "PostAction" | "Complete");
         let sent = self.sent();
@@ -269,6 +279,10 @@ impl Facts {
             return;
         };
         let is_waited_for = upgrade.awaits_pools(sent);
+        let phases = upgrade.records.get(name).map(|record| &record.phases);
+        let mut phases = phases.into_iter().flatten().rev();
+        let waits = phases.find(|told| told.phase == "Workers").map(|told| told.since);
+        let ended = upgrade.end_of_row(name, Step::Platform, row).map(|end| end.first);
         if !is_over(&row.phase) || is_over(was) || !is_waited_for || row.to.is_empty() {
             return;
         }
@@ -281,6 +295,11 @@ impl Facts {
             times.map(|(_, at)| *at).min()
         };
         let updated = since(&past.updated).filter(|at| *at <= sent);
+        let is_told_early = |at: Duration| {
+            let told = ended.zip(waits);
+            told.is_some_and(|(ended, waits)| ended <= waits && waits < at && sent < at + UNHEARD)
+        };
+        let updated = updated.filter(|at| !is_told_early(*at));
         let followed = since(&past.followed);
         // The times of clusters have whole seconds.
         let is_told = followed.is_some_and(|at| at <= sent + Duration::from_secs(1));

@@ -19,7 +19,12 @@ impl Facts {
         let rival = self.upgrades.iter().find(|(uid, other)| {
             let record = other.records.get(name).filter(|record| !record.is_edited);
             let kept = record.and_then(|_| other.kept_by_row(name, sent));
-            let mut since = other.flights.get(name).copied().into_iter().chain(kept);
+            // A creation of a former leader may have come so late that nobody has heard of it.
+            let flight = other
+                .flights
+                .get(name)
+                .filter(|_| !other.is_unheard_stray(name, sent));
+            let mut since = flight.copied().into_iter().chain(kept);
             let has_slot = since.any(|since| since <= sent);
             **uid != work.uid && !other.is_gone && (has_slot || self.follows_up(other, name, sent))
         });

@@ -508,6 +508,8 @@ impl Facts {
             .map_or(Duration::ZERO, |record| record.sent());
         let (cluster, to) = (self.clusters.get(name), version(&row.to));
         let was_newer = cluster.is_some_and(|cluster| to.is_some_and(|to| cluster.was_newer(to, told, sent)));
+        let is_disturbed = self.disturbed.until > changed;
+        let heard = changed + if is_disturbed { DEAF } else { Duration::ZERO };
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };
@@ -521,10 +523,8 @@ impl Facts {
         if was_newer {
             record.blocked = Some((sent, row.attempt()));
         }
-        // A cluster that was away may begin anew. One that falls back may wait for the same attempt again when it is back.
         let told = record.phases.last();
-        let is_former = told.is_none_or(|told| told.is_from_before(changed));
-        let is_changed = !changed.is_zero() && (is_former || changed + Duration::from_mins(1) > now);
+        let is_changed = !changed.is_zero() && told.is_none_or(|told| told.may_be_over(changed, heard, now));
         let is_new = is_changed || falls_back;
         record.note_edit(by_controller, was_edited, row, now);
         record.keep_edited(by_controller, row);

@@ -12,6 +12,11 @@ use super::rule::Rule;
 use super::works::Work;
 
 impl Cluster {
+    /// Whether it had left the selection, and what selects it has changed since.
+    pub(super) fn is_back(&self) -> bool {
+        self.left.is_some_and(|left| left < self.changed)
+    }
+
     /// The older version that its platform work reported when a start was sent, after it had reported the end of the update to
     /// `proven`. That counts more than a row: somebody may have taken the cluster back.
     fn taken_back(&self, proven: Version, sent: Duration) -> Option<Version> {
@@ -63,13 +68,15 @@ impl Record {
 
 impl Upgrade {
     /// Clusters that hold slots when a start is sent, and at each time since at which another one began, those included that do
-    /// so by their rows alone. What such a row has given back since is free for whoever begins after that.
+    /// so by their rows alone. What such a row has given back since is free for whoever begins after that, and what was free when the
+    /// storage of the hub went back is free for whoever may not have heard of that.
     fn holders_since(&self, sent: Duration) -> impl Iterator<Item = BTreeSet<&String>> {
         let begins = self.flights.values().copied().filter(move |at| *at > sent);
         std::iter::once(sent).chain(begins).map(move |at| {
             let is_kept = |name: &&String| [sent, at].iter().all(|at| self.kept_by_row(name, *at).is_some());
             let begun = self.flights.iter().filter(|(_, since)| **since <= at);
             let begun = begun.map(|(name, _)| name).chain(self.suspended.keys());
+            let begun = begun.filter(|name| !self.is_freed(name, sent));
             begun.chain(self.dropped.keys().filter(is_kept)).collect()
         })
     }
@@ -128,7 +135,7 @@ impl Upgrade {
 
     /// Whether a cluster is under way by a creation of a former leader, or by a row alone, that came so late that whoever sent a start
     /// may not have heard of it. That one has a free slot for each cluster of which it has.
-    fn is_unheard_stray(&self, cluster: &str, sent: Duration) -> bool {
+    pub(super) fn is_unheard_stray(&self, cluster: &str, sent: Duration) -> bool {
         let began = self.flights.get(cluster);
         let stray = self.strays.get(cluster).filter(|_| began.is_some());
         let row = self.late_rows.get(cluster).filter(|came| began == Some(came));

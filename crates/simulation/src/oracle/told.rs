@@ -63,8 +63,7 @@ impl Oracle {
 impl Facts {
     /// Notes whether the hub forbids the creation of a work.
     pub(super) fn note_creation(&mut self, sender: &Sender, sent: &Sent<'_>) {
-        let known = &mut self.forbidden.creations;
-        if sent.code != 403 && known.is_empty() {
+        if sent.code != 403 && self.forbidden.creations.is_empty() {
             return;
         }
         let work: Value = serde_json::from_slice(sent.body).unwrap_or_default();
@@ -72,7 +71,10 @@ impl Facts {
         let uid = labels.and_then(|labels| labels.get(LABEL_MCU_UID)?.as_str());
         let cluster = text(&work, "/metadata/namespace");
         let key = (uid.unwrap_or_default().to_owned(), cluster.to_owned());
-        note(known, key, sender, sent.code == 403);
+        if self.counts_anew(&self.forbidden.creations, &key) {
+            self.forbidden.creations.remove(&key);
+        }
+        note(&mut self.forbidden.creations, key, sender, sent.code == 403);
     }
 
     /// Notes whether the hub forbids to delete what one upgrade has left in a cluster, while the row of another one says that the
@@ -93,9 +95,26 @@ impl Facts {
         for (uid, upgrade) in &self.upgrades {
             let waits = owner.is_some_and(|owner| owner != uid) && upgrade.waits_for_cleanup(cluster);
             let key = (uid.clone(), cluster.to_owned());
+            if self.counts_anew(&self.forbidden.deletions, &key) {
+                self.forbidden.deletions.remove(&key);
+            }
             let is_forbidden = waits && sent.code == 403;
             note(&mut self.forbidden.deletions, key, sender, is_forbidden);
         }
+    }
+
+    /// Whether what the hub has forbidden is forgotten since it was last tried: a replica has heard of an edit, or the cluster may
+    /// have left.
+    fn counts_anew(&self, known: &AllForbidden, key: &(String, String)) -> bool {
+        let Some(one) = known.get(key) else {
+            return false;
+        };
+        let (uid, name) = key;
+        let upgrade = self.upgrades.get(uid);
+        let is_edited = upgrade.is_some_and(|upgrade| upgrade.in_force(one.last).nth(1).is_some());
+        let cluster = self.clusters.get(name);
+        let changed = cluster.map(|cluster| cluster.changed.max(cluster.left.unwrap_or_default()));
+        is_edited || changed.is_some_and(|changed| one.last < changed)
     }
 
     /// Whether something that another upgrade has left in a cluster is there, and nobody has asked for its deletion.
@@ -128,9 +147,7 @@ impl Facts {
             .filter_map(|(name, record)| Some((name, record.row()?)));
         let is_over = |phase: &str| matches!(phase, "Complete" | "Failed" | "PreActionDegraded" | "Blocked");
         let are_over = rows.all(|(name, row)| is_over(&row.phase) || blocked.contains(name));
-        let waits = self.waits_for_another(uid)
-            || self.waits_for_windows_of_another(uid, now)
-            || self.waits_for_queue_of_another(uid, now);
+        let waits = self.waits_for_progress_of_another(uid, now);
         let is_unapproved = blocked
             .iter()
             .any(|name| upgrade.starts_by_itself(name) && self.lacks_approval((uid, upgrade), name, now));
@@ -140,6 +157,13 @@ impl Facts {
             is_unwritten: self.is_unwritten(upgrade, before),
             blocked,
         }
+    }
+
+    /// Whether a cluster of an upgrade waits, by its row, for another upgrade that comes to it, or to its end with it, without a human.
+    pub(super) fn waits_for_progress_of_another(&self, uid: &str, now: Duration) -> bool {
+        self.waits_for_another(uid)
+            || self.waits_for_windows_of_another(uid, now)
+            || self.waits_for_queue_of_another(uid, now)
     }
 
     /// Whether a cluster of an upgrade waits, by its row, for another upgrade that has it queued, and whose windows are closed or have

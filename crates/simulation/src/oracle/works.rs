@@ -12,7 +12,7 @@ use hub_sim::{At as _, Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::clocks::wall;
-use super::facts::{Cluster, Created, DEAF, End, Facts, Key, ON_ITS_WAY, Record};
+use super::facts::{Created, DEAF, End, Facts, Key, ON_ITS_WAY, Record};
 use super::fields::{is_probe, label, text};
 use super::memory::Withdrawn;
 use super::requests::creation;
@@ -333,12 +333,11 @@ impl Facts {
     /// Notes a creation that is sent. If the hub refuses it or never gets it, the log does not tell of it. The first one counts,
     /// or the first one since the controller could hear that the cluster was registered anew.
     pub(super) fn try_work(&mut self, sender: &Sender, body: &[u8]) {
-        let (key, started) = creation(body);
-        let heard = self
-            .clusters
-            .get(&key.1)
-            .map_or(Duration::ZERO, |cluster| cluster.heard);
-        let first = self.tried.entry((key, started)).or_insert(sender.at);
+        let of_start = creation(body);
+        let cluster = self.clusters.get(&of_start.0.1);
+        let heard = cluster.map_or(Duration::ZERO, |cluster| cluster.heard);
+        self.first_tried.entry(of_start.clone()).or_insert(sender.at);
+        let first = self.tried.entry(of_start).or_insert(sender.at);
         if *first <= heard {
             *first = sender.at;
         }
@@ -346,7 +345,7 @@ impl Facts {
 
     /// Whether a work has the start that the row of its attempt on the hub gives to a step that is not over. A row that only a
     /// rejected report still has is of the time before the cluster was away, and so is its start.
-    fn has_start_of_row(&self, work: &Work) -> bool {
+    pub(super) fn has_start_of_row(&self, work: &Work) -> bool {
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return false;
         };
@@ -364,14 +363,16 @@ impl Facts {
         started.is_some() && open.any(|step| parse_rfc3339(&step.started) == started)
     }
 
-    /// Whether a work is the first one since its cluster was registered anew, at `changed`, and whoever created it may not have
-    /// heard of that yet. When it hears of that, it begins anew.
+    /// Whether a work is the first one since its cluster was registered anew, at `changed`, or a pre-action since it was selected again, and
+    /// whoever created it may not have heard yet that the cluster was away. When it hears of that, it begins anew.
     fn is_unheard(&self, work: &Work, changed: Duration) -> bool {
         let cluster = self.clusters.get(&work.cluster);
-        let was_away = cluster.is_some_and(Cluster::was_away);
+        let away = cluster.filter(|one| one.was_away()).map(|_| changed);
+        let back = cluster.filter(|one| work.is_of(Step::PreAction) && one.is_back());
+        let since = away.or_else(|| back?.left);
         let earlier = self.created.get(&work.key());
         let is_first = earlier.is_none_or(|created| created.at < changed);
-        was_away && is_first && self.sent() < changed + DEAF
+        is_first && since.is_some_and(|since| self.sent() < since + DEAF)
     }
 
     fn created(&mut self, work: &Work) {
@@ -423,6 +424,7 @@ impl Facts {
             at,
             started: work.started.clone(),
             is_unheard,
+            first_try: self.first_try(work),
             ..Created::default()
         };
         // What was begun goes on, and its beginning was judged.

@@ -244,11 +244,12 @@ impl People {
         Some(history.iter().find(done)?.get("version")?.as_str()?.to_owned())
     }
 
-    /// Plays the klusterlets: the claims of clusters tell their versions.
+    /// Plays the klusterlets: the claims of clusters tell their versions. Returns whether one of them told another version before.
     ///
     /// # Errors
     /// The hub refuses it.
-    pub async fn claim(&self) -> Result<()> {
+    pub async fn claim(&self) -> Result<bool> {
+        let mut is_news = false;
         for (number, name) in (0_u64..).zip(fleet(&self.options)) {
             let Some(cluster) = self.object("cluster.open-cluster-management.io", "managedclusters", &name)
             else {
@@ -262,8 +263,9 @@ impl People {
                 self.admin
                     .patch_if_there(&format!("{}/status", managed_cluster(&name)), &change)
                     .await?;
+                is_news = true;
             }
         }
-        Ok(())
+        Ok(is_news)
     }
 }

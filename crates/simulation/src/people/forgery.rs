@@ -180,6 +180,26 @@ impl People {
             .await
     }
 
+    /// Lets all works go that agents still keep from going when faults have ended. Returns whether there were any. After the storage
+    /// of the hub has gone back, another agent of the cluster may write the finalizers that it knows from before: if the hub gives
+    /// the work the version that this agent had read, nothing refuses that.
+    ///
+    /// # Errors
+    /// The hub refuses it.
+    pub async fn let_all_go(&self) -> Result<bool> {
+        let kept: Vec<String> = self.hub.read(|state| {
+            let works = state.objects_of("work.open-cluster-management.io", "manifestworks");
+            let works = works.into_iter().flat_map(hub_sim::Collection::objects);
+            let kept = works.filter(|work| work.text().contains(HOLD));
+            kept.map(|work| work.key.to_string()).collect()
+        });
+        for key in &kept {
+            let (cluster, name) = key.split_once('/').unwrap_or_default();
+            self.let_go(&format!("{}/{name}", works_of(cluster))).await?;
+        }
+        Ok(!kept.is_empty())
+    }
+
     /// Changes the finalizers of the work at a path, if it is there. Agents may change them at the same time.
     async fn set_finalizers(&self, path: &str, change: impl Fn(&mut Vec<String>)) -> Result<()> {
         let mut parts = path.rsplit('/');

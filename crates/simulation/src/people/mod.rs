@@ -217,7 +217,9 @@ impl People {
             Undo::Decide => self.decide(None).await?,
             Undo::Bind if self.is_idle(&Undo::Bind) => {}
             Undo::Bind => make_binding(&self.admin).await?,
-            Undo::Claim => self.claim().await?,
+            Undo::Claim => {
+                self.claim().await?;
+            }
             Undo::LetGo(path) => self.let_go(&path).await?,
             Undo::OmitHub(name) => self.select_hub(name, false).await?,
             Undo::TakeUp(name) => self.leave_out(name, None).await?,

@@ -194,9 +194,9 @@ impl People {
 
     /// Gives a cluster what it should have, if it is simulated at the moment.
     fn furnish(&self, name: &str, offer: Offer) {
-        let Some(version) = self.agents.cluster_version(name) else {
+        if self.agents.cluster_version(name).is_none() {
             return;
-        };
+        }
         let place = |object: &Value| {
             // It is complete, and its kind is served.
             let _ = self.agents.place(name, ADMINISTRATOR, object);
@@ -214,16 +214,22 @@ impl People {
                     "metadata": {"namespace": namespace, "name": name}, "data": data,
                 })
             };
-            place(&map(ACKS, json!({})));
+            if lacks("configmaps", ACKS) {
+                place(&map(ACKS, json!({})));
+            }
             place(&map(GATES, json!({GATE: "Some interfaces are gone in 4.14."})));
         }
         if self.options.preflight.is_some() {
-            self.offer(name, version, offer);
+            self.offer(name, offer);
         }
     }
 
-    /// The cluster retrieves its updates.
-    fn offer(&self, name: &str, mut version: Value, offer: Offer) {
+    /// The cluster retrieves its updates. Its `ClusterVersion` is read just before it is placed: whatever else is placed lets the
+    /// cluster's controllers act, so an update may have ended since, and an older copy would say for ever that it goes on.
+    fn offer(&self, name: &str, offer: Offer) {
+        let Some(mut version) = self.agents.cluster_version(name) else {
+            return;
+        };
         let status = version.get("status").unwrap_or(&Value::Null);
         let runs = status.pointer("/desired/version").and_then(Value::as_str);
         let runs = parts(runs.unwrap_or_default());

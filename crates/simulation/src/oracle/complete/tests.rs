@@ -141,6 +141,44 @@ fn an_end_that_is_reported_again_is_not_replaced_any_more() {
     assert_eq!(times, (Duration::from_secs(400), Duration::from_secs(500)));
 }
 
+/// By its times, the later one may have got its start from a clock that was ahead.
+#[test]
+fn of_two_ends_a_row_tells_of_the_one_whose_work_names_its_very_start() {
+    let (named, next) = ("2026-01-01T00:03:51.071Z", "2026-01-01T00:05:41.075Z");
+    let later = end(next);
+    assert!(has(&later, named));
+    let earlier = End {
+        created: "2026-01-01T00:03:51Z".to_owned(),
+        ..end(named)
+    };
+    let row = |started: &str| Row {
+        revision: "r3".to_owned(),
+        steps: vec![crate::oracle::row::Step {
+            name: "Platform".to_owned(),
+            started: started.to_owned(),
+            ..crate::oracle::row::Step::default()
+        }],
+        ..Row::default()
+    };
+    for revisions in [["r1", "r2"], ["r2", "r1"]] {
+        let mut upgrade = Upgrade::default();
+        let ends = [later.clone(), earlier.clone()];
+        for (revision, end) in revisions.into_iter().zip(ends) {
+            let attempt = ("c1".to_owned(), Step::Platform, revision.to_owned());
+            upgrade.ends.insert(attempt, end);
+        }
+        let told = |started: &str| {
+            let end = upgrade.end_of_row("c1", Step::Platform, &row(started));
+            end.map(|end| end.started.clone())
+        };
+        assert_eq!(told(named).as_deref(), Some(named));
+        assert_eq!(told(next).as_deref(), Some(next));
+        let found = told("2026-01-01T00:04:00Z");
+        assert_eq!(found.as_deref(), Some(next), "a clock was ahead");
+        assert_eq!(told("2026-01-01T00:09:00Z"), None);
+    }
+}
+
 #[test]
 fn a_row_that_is_back_at_an_earlier_attempt_is_judged_by_the_version_that_its_rows_named() {
     let may_return = |(phase, to): (&str, &str), revision: &str, done: &[&str]| {

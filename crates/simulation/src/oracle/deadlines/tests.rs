@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use api::names::{ANNOTATION_REVISION, ANNOTATION_STARTED_AT, LABEL_MCU_UID};
 use serde_json::{Value, json};
 
 use super::*;
@@ -242,11 +243,10 @@ fn a_step_may_wait_for_the_removal_of_what_another_upgrade_had_created_if_that_w
             ..Created::default()
         };
         let mut facts = Facts::default();
-        let name = Step::Platform.work_name("c1");
         let of_other = key("other", "c1", Step::Platform, &row("r0", FOUND));
         facts.created.insert(of_other, removed);
         let started = parse_rfc3339(FOUND).unwrap();
-        facts.waited_for_removal("u", &name, started, began)
+        facts.waited_for_removal(&platform("r1"), started, began)
     };
     assert!(is_excused(500, 597));
     assert!(
@@ -258,6 +258,36 @@ fn a_step_may_wait_for_the_removal_of_what_another_upgrade_had_created_if_that_w
         !is_excused(500, 530),
         "it was gone long before the work was created"
     );
+}
+
+#[test]
+fn a_retry_that_has_the_start_of_the_attempt_before_has_waited_for_no_removal() {
+    // What was left was removed 4 s ago, and the work of this attempt was created since.
+    let is_excused = |retry: &str, by: Role, of_left: &str| {
+        let left = Created {
+            started: of_left.to_owned(),
+            deleted: Some((NOW.saturating_sub(Duration::from_secs(4)), Some(by))),
+            ..Created::default()
+        };
+        let mut facts = Facts::default();
+        facts.created.insert(platform("r1"), left);
+        let again = Row {
+            retry: retry.to_owned(),
+            ..row("r1", FOUND)
+        };
+        let key = key("u", "c1", Step::Platform, &again);
+        let started = parse_rfc3339(FOUND).unwrap();
+        facts.waited_for_removal(&key, started, NOW.saturating_sub(Duration::from_secs(2)))
+    };
+    let earlier = "2026-01-01T00:07:00Z";
+    assert!(is_excused("again-1", Role::Controller, earlier));
+    assert!(!is_excused("again-1", Role::Controller, FOUND));
+    assert!(is_excused("again-1", Role::People, FOUND));
+    assert!(
+        is_excused("", Role::Controller, FOUND),
+        "it had left, and is back in the same attempt"
+    );
+    assert!(is_excused("~", Role::Controller, FOUND), "the spec was edited");
 }
 
 #[test]
@@ -368,4 +398,75 @@ fn a_cluster_whose_row_the_hub_rejects_is_late_only_when_that_was_to_be_sent_aga
         .before
         .push(row("r2", FOUND));
     assert_eq!(facts.sent_again("u", "c1"), Duration::ZERO, "another row came");
+}
+
+/// The creation of its work was on its way for so long that the cluster was registered anew before it arrived. Whoever leads since finds
+/// the row of before, and creates the work.
+#[test]
+fn a_step_goes_on_with_the_start_of_its_row_although_no_creation_had_arrived_before_its_cluster_was_registered_anew()
+ {
+    const STARTED: &str = "2026-01-01T00:08:30Z";
+    const AGAIN: &str = "2026-01-01T00:09:50Z";
+    let name = Step::Platform.work_name("c1");
+    let is_excused = |tried: &str, row_before: &Row| {
+        let limits = Limits {
+            update: Duration::from_secs(78),
+            operators: OPERATORS_TIMEOUT,
+            action: Duration::from_secs(78),
+        };
+        let mut facts = in_step(Step::Platform, "Partial", limits);
+        facts.created.clear();
+        facts.cluster("c1").heard = Duration::from_secs(580);
+        let upgrade = facts.upgrades.get_mut("u").unwrap();
+        upgrade.records.get_mut("c1").unwrap().before = vec![row_before.clone()];
+        let send = |facts: &mut Facts, started: &str, seconds: u64| {
+            let body = json!({"metadata": {
+                "name": name,
+                "namespace": "c1",
+                "labels": {LABEL_MCU_UID: "u"},
+                "annotations": {ANNOTATION_REVISION: "r1", ANNOTATION_STARTED_AT: started},
+            }});
+            let sender = Sender {
+                role: Role::Controller,
+                identity: Arc::from("r0-1"),
+                at: Duration::from_secs(seconds),
+            };
+            facts.try_work(&sender, body.to_string().as_bytes());
+        };
+        send(&mut facts, tried, 510);
+        send(&mut facts, STARTED, 590);
+        let work = Work {
+            uid: "u".to_owned(),
+            cluster: "c1".to_owned(),
+            name: name.clone(),
+            revision: "r1".to_owned(),
+            started: STARTED.to_owned(),
+            ..Work::default()
+        };
+        let created = Created {
+            started: STARTED.to_owned(),
+            first_try: facts.first_try(&work),
+            ..Created::default()
+        };
+        facts.created.insert(work.key(), created);
+        let failed = Row {
+            reason: "ClusterUpgradeTimeout".to_owned(),
+            ..row("r1", STARTED)
+        };
+        facts.deadline("u", "c1", &failed);
+        facts.violations.is_empty()
+    };
+    assert!(is_excused(STARTED, &row("r1", STARTED)));
+    assert!(
+        !is_excused(AGAIN, &row("r1", STARTED)),
+        "it was never tried before"
+    );
+    assert!(
+        !is_excused(STARTED, &row("r1", AGAIN)),
+        "the row tells of another start"
+    );
+    assert!(
+        !is_excused(STARTED, &row("r2", STARTED)),
+        "the row is of another attempt"
+    );
 }

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
+use crate::oracle::facts::End;
 use crate::oracle::generation::Generation;
+use crate::oracle::memory::Told;
 
 /// An upgrade of a valid spec and two invalid ones, each of which acknowledges another key. Its status tells the last one.
 fn misspelled() -> Facts {
@@ -78,6 +80,33 @@ fn beside_an_invalid_spec_only_clusters_under_way_are_asked_and_by_the_last_vali
     assert_eq!(violated_by_probe("first", false), [Rule::Probes]);
 }
 
+#[test]
+fn a_probe_that_comes_late_may_be_that_of_a_cluster_that_has_ended_since() {
+    use crate::actor::{Role, Sender};
+    use crate::oracle::memory::Told;
+
+    let violated = |sent: u64| {
+        let mut facts = misspelled();
+        facts.now = Duration::from_secs(40);
+        facts.sender = Some(Sender {
+            role: Role::Controller,
+            identity: Arc::from("r0-1"),
+            at: Duration::from_secs(sent),
+        });
+        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+        upgrade.selected.insert("c1".to_owned());
+        let record = upgrade.records.entry("c1".to_owned()).or_default();
+        let phases = [(10, "Workers"), (20, "Complete")];
+        record.phases = phases
+            .map(|(at, phase)| Told::at(Duration::from_secs(at), phase))
+            .into();
+        facts.judge_probe(&acknowledging("first", None));
+        rules(&facts)
+    };
+    assert!(violated(19).is_empty());
+    assert_eq!(violated(20), [Rule::Probes], "it had ended");
+}
+
 /// Which rules a platform work violates that asks for an image, so many seconds after its cluster has told this of the update. It was asked
 /// ten minutes before that.
 fn violated_by_image(told: &str, seconds: u64) -> Vec<Rule> {
@@ -124,6 +153,17 @@ fn an_image_is_asked_for_within_minutes_after_the_first_answer_however_long_that
         violated_by_image("registry/release@sha256:1", 435),
         [Rule::Preflight]
     );
+}
+
+#[test]
+fn whom_an_upgrade_selected_before_the_storage_went_back_it_has_selected() {
+    let earlier = misspelled();
+    let mut facts = earlier.clone();
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.selected.insert("c1".to_owned());
+    facts.rewind(earlier);
+    let selected = facts.upgrades.get("u").map(|upgrade| &upgrade.selected);
+    assert_eq!(selected, Some(&BTreeSet::from(["c1".to_owned()])));
 }
 
 #[test]
@@ -178,4 +218,59 @@ fn a_cluster_that_an_upgrade_never_selected_is_asked_only_until_its_other_name_o
         "it was called otherwise before"
     );
     assert!(!seems_selected(HUB, HUB, Some(226), Some(226)), "it is the hub");
+}
+
+/// Which rules a row violates that says at five minutes that everything is over, although worker pools do not follow. The update had ended at
+/// four minutes, agents reported an end since so many seconds, and the row said since so many that the cluster waits for its pools.
+fn violated_by_pools(ended: u64, waits_since: u64) -> Vec<Rule> {
+    let mut facts = Facts {
+        now: Duration::from_mins(5),
+        ..Facts::default()
+    };
+    facts.probes.believe(Arc::new(|_: &str| {
+        Some(crate::oracle::Past {
+            updated: BTreeMap::from([("4.14.12".to_owned(), Duration::from_mins(4))]),
+            followed: BTreeMap::new(),
+        })
+    }));
+    let asked = Asked {
+        pools: Some(Duration::from_hours(6)),
+        ..Asked::default()
+    };
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.generations = vec![Generation {
+        number: 1,
+        asked,
+        ..Generation::default()
+    }];
+    let end = End {
+        first: Duration::from_secs(ended),
+        ..End::default()
+    };
+    let attempt = ("c1".to_owned(), Step::Platform, String::new());
+    upgrade.ends.insert(attempt, end);
+    let record = upgrade.records.entry("c1".to_owned()).or_default();
+    record.phases = vec![Told::at(Duration::from_secs(waits_since), "Workers")];
+    let row = Row {
+        phase: "Complete".to_owned(),
+        to: "4.14.12".to_owned(),
+        ..Row::default()
+    };
+    facts.judge_pools("u", "c1", &row, "Workers");
+    rules(&facts)
+}
+
+#[test]
+fn pools_that_were_asked_since_an_end_that_was_told_too_early_need_not_have_followed() {
+    assert!(violated_by_pools(50, 53).is_empty());
+    assert_eq!(
+        violated_by_pools(50, 240),
+        [Rule::WorkerPools],
+        "the update had ended"
+    );
+    assert_eq!(
+        violated_by_pools(240, 53),
+        [Rule::WorkerPools],
+        "nobody had told that"
+    );
 }

@@ -85,6 +85,22 @@ fn who_has_just_come_to_lead_may_not_have_heard_of_a_row_that_came_late() {
     assert!(held(200, 190), "that is long ago");
 }
 
+#[test]
+fn who_starts_a_cluster_may_not_have_heard_of_what_a_former_leader_has_created_there_for_another_upgrade() {
+    let held = |came: u32, is_stray: bool| {
+        let mut facts = row_of_another(&[(10, "Skipped")]);
+        let upgrade = upgrade(&mut facts);
+        upgrade.flights.insert("c1".to_owned(), SECOND * came);
+        if is_stray {
+            upgrade.strays.insert("c1".to_owned(), SECOND * came);
+        }
+        is_held(&facts)
+    };
+    assert!(!held(290, true));
+    assert!(held(220, true), "that is long ago");
+    assert!(held(290, false), "the leader has created it");
+}
+
 fn upgrade(facts: &mut Facts) -> &mut Upgrade {
     facts.upgrades.get_mut("u").unwrap()
 }

@@ -132,8 +132,9 @@ fn a_row_that_was_sent_before_its_cluster_was_lost_says_nothing_of_the_next_life
         }
     };
     // The cluster is back since 230 s, and that row arrives at 295 s.
-    let may_begin_anew = |sent: u64, is_repeated: bool| {
+    let may_begin = |sent: u64, is_repeated: bool, disturbed: u64| {
         let mut facts = left(70);
+        facts.disturbed.until = Duration::from_secs(disturbed);
         facts.works.clear();
         let record = record(&mut facts);
         record.before = vec![begun("PreAction", "a")];
@@ -149,9 +150,26 @@ fn a_row_that_was_sent_before_its_cluster_was_lost_says_nothing_of_the_next_life
         }
         write(300, 300, begun("PreAction", "b"))
     };
+    let may_begin_anew = |sent: u64, is_repeated: bool| may_begin(sent, is_repeated, 0);
     assert!(may_begin_anew(220, false));
     assert!(!may_begin_anew(240, false), "it was sent after that");
     assert!(!may_begin_anew(220, true), "it was sent once more");
+    // Its sender may not have heard that the cluster is back.
+    assert!(may_begin(240, false, 300));
+    assert!(!may_begin(240, false, 230), "nothing kept him from that");
+}
+
+#[test]
+fn a_row_of_whoever_may_not_have_heard_of_a_change_says_nothing_of_the_time_after_it() {
+    let may_end_anew = |sent: u64| {
+        let mut facts = left(200);
+        facts.works.clear();
+        facts.disturbed.until = NOW;
+        record(&mut facts).phases = vec![Told::at(Duration::from_secs(100 + sent), "Pending")];
+        may_write(&mut facts, &[row("Failed", "r1")])
+    };
+    assert!(may_end_anew(70));
+    assert!(!may_end_anew(80), "that was long after");
 }
 
 #[test]

@@ -367,3 +367,35 @@ fn a_cluster_that_has_not_left_or_not_ended_holds_its_slot_until_its_row_is_of_t
         "its end was reported later"
     );
 }
+
+/// At 100 s the storage of the hub goes back to a time at which c1 and c2 were under way. Since then c1 had given its slot back.
+fn gone_back(is_gone: bool) -> Upgrade {
+    let mut earlier = Facts::default();
+    let upgrade = earlier.upgrades.entry("u".to_owned()).or_default();
+    for name in ["c1", "c2"] {
+        upgrade.flights.insert(name.to_owned(), LOST);
+    }
+    let mut facts = earlier.clone();
+    let upgrade = facts.upgrades.get_mut("u").unwrap();
+    upgrade.release("c1");
+    upgrade.is_gone = is_gone;
+    facts.now = Duration::from_secs(100);
+    facts.rewind(earlier);
+    facts.upgrades.remove("u").unwrap()
+}
+
+#[test]
+fn a_slot_that_was_free_when_the_storage_went_back_is_free_for_whoever_has_not_heard_of_that() {
+    let holders = |upgrade: &Upgrade, sent: u64| {
+        let holders = upgrade.holders_since(Duration::from_secs(sent));
+        holders.map(|names| names.len()).max()
+    };
+    let upgrade = gone_back(false);
+    assert_eq!(holders(&upgrade, 99), Some(1), "it was on its way");
+    assert_eq!(holders(&upgrade, 174), Some(1), "a watch may be dead");
+    assert_eq!(holders(&upgrade, 175), Some(2));
+    let mut upgrade = gone_back(false);
+    upgrade.flights.insert("c1".to_owned(), Duration::from_secs(101));
+    assert_eq!(holders(&upgrade, 102), Some(2), "it has begun anew");
+    assert_eq!(holders(&gone_back(true), 101), Some(2));
+}

@@ -87,6 +87,70 @@ fn deletions_for_which_a_queued_cluster_waits_are_to_be_told() {
     assert_eq!(blocked(&facts), nobody, "it would wait anyway");
 }
 
+/// A replica is forbidden to create a work.
+fn create(facts: &mut Facts, at: u64) {
+    let sender = Sender {
+        role: Role::Controller,
+        identity: Arc::from("r0"),
+        at: seconds(at),
+    };
+    let work = serde_json::json!({"metadata": {"namespace": "c1", "labels": {LABEL_MCU_UID: "u"}}});
+    let body = work.to_string();
+    let sent = Sent {
+        verb: "POST",
+        path: "/apis/work.open-cluster-management.io/v1/namespaces/c1/manifestworks",
+        body: body.as_bytes(),
+        code: 403,
+        met: None,
+        is_further_page: false,
+    };
+    facts.note_creation(&sender, &sent);
+}
+
+/// A spec comes, and a second later the status tells its number.
+fn edit(facts: &mut Facts, number: i64, at: u64) {
+    let spec = Generation {
+        number,
+        since: seconds(at),
+        ..Generation::default()
+    };
+    let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+    upgrade.generations.push(spec);
+    upgrade.acknowledged.push((seconds(at + 1), number));
+}
+
+#[test]
+fn what_is_forbidden_counts_anew_when_it_is_first_tried_after_an_edit_or_a_return() {
+    let nobody: [&str; 0] = [];
+    let mut facts = Facts::default();
+    edit(&mut facts, 1, 0);
+    create(&mut facts, 50);
+    create(&mut facts, 390);
+    assert_eq!(blocked(&facts), ["c1"], "nobody has edited it");
+    // It is edited at 60, and tried again at these times.
+    let edited = |tries: &[u64]| {
+        let mut facts = Facts::default();
+        edit(&mut facts, 1, 0);
+        create(&mut facts, 50);
+        edit(&mut facts, 2, 60);
+        for at in tries {
+            create(&mut facts, *at);
+        }
+        blocked(&facts)
+    };
+    assert_eq!(edited(&[390]), nobody, "its windows were closed");
+    assert_eq!(edited(&[60, 390]), nobody, "the edit was unheard of at 60");
+    assert_eq!(edited(&[62, 390]), ["c1"]);
+    assert_eq!(edited(&[100, 390]), ["c1"]);
+    assert_eq!(edited(&[101, 390]), nobody);
+    let mut facts = Facts::default();
+    edit(&mut facts, 1, 0);
+    create(&mut facts, 50);
+    facts.clusters.entry("c1".to_owned()).or_default().changed = seconds(60);
+    create(&mut facts, 390);
+    assert_eq!(blocked(&facts), nobody, "the cluster has left and is back");
+}
+
 /// An upgrade whose only canary is c0, and which tolerates one failure of others, with rows that say these phases.
 fn upgrade(phases: [&str; 4]) -> Upgrade {
     let spec = Generation {
@@ -176,7 +240,15 @@ fn an_upgrade_that_waits_for_a_cluster_which_another_one_has_queued_behind_a_hea
         other.records.get_mut("c2").unwrap().before[0].phase = under_way.to_owned();
         facts
     };
-    let is_at_rest = |facts: &Facts| facts.tidings("u", seconds(100), seconds(430)).is_at_rest;
+    let is_at_rest = |facts: &Facts| {
+        let is_at_rest = facts.tidings("u", seconds(100), seconds(430)).is_at_rest;
+        // Nor must it say so when nothing has moved for minutes.
+        assert_eq!(
+            is_at_rest,
+            !facts.waits_for_progress_of_another("u", seconds(430))
+        );
+        is_at_rest
+    };
     assert!(!is_at_rest(&queued("WaitingForSlot", "Partial")));
     assert!(!is_at_rest(&queued("WaitingForCanaries", "Operators")));
     assert!(

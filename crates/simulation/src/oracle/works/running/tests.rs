@@ -42,3 +42,45 @@ fn a_pre_action_that_comes_after_the_end_of_the_update_holds_a_slot_until_its_ow
     assert!(!is_under_way(5, true));
     assert!(is_under_way(15, true), "it begins the attempt anew");
 }
+
+/// The cluster has left, and is selected again since the time `back`. Its work was created then, and removed when its creator heard that it
+/// had left.
+#[test]
+fn a_pre_action_may_be_created_again_if_nobody_had_heard_yet_that_its_cluster_was_not_selected_for_a_moment()
+{
+    let is_excused = |step: Step, (left, back): (u64, u64), first: u64| {
+        let mut facts = Facts::default();
+        let cluster = facts.cluster("c1");
+        cluster.is_there = true;
+        cluster.left = Some(Duration::from_secs(left));
+        cluster.changed = Duration::from_secs(back);
+        let upgrade = facts.upgrades.entry("u".to_owned()).or_default();
+        upgrade.selected.insert("c1".to_owned());
+        let send = |facts: &mut Facts, at: u64| {
+            facts.now = Duration::from_secs(at);
+            facts.sender = Some(Sender {
+                role: Role::Controller,
+                identity: "r1".into(),
+                at: facts.now,
+            });
+            facts.created(&work(step));
+        };
+        send(&mut facts, first);
+        let removed = Duration::from_secs(first + 5);
+        let created = facts.created.get_mut(&work(step).key()).unwrap();
+        created.deleted = Some((removed, Some(Role::Controller)));
+        send(&mut facts, first + 10);
+        facts.violations.is_empty()
+    };
+    assert!(is_excused(Step::PreAction, (5, 10), 20));
+    assert!(
+        !is_excused(Step::PreAction, (5, 10), 85),
+        "that was heard of by then"
+    );
+    assert!(
+        !is_excused(Step::PreAction, (5, 100), 110),
+        "that it had left, too"
+    );
+    assert!(!is_excused(Step::PreAction, (10, 10), 20), "it is not back");
+    assert!(!is_excused(Step::Platform, (5, 10), 20), "it would go on");
+}
