@@ -123,12 +123,14 @@ impl Upgrade {
     /// Whether a cluster that goes on has kept its slot, although its update had ended: nothing else has started since. Or somebody
     /// else has taken that end back before any row told of it, and the row has said ever since that the cluster is under way.
     /// Whoever leads knows of no end then.
-    fn has_kept_slot(&self, cluster: &str, sent: Duration) -> bool {
+    fn has_kept_slot(&self, work: &Work, sent: Duration) -> bool {
+        let cluster = &work.cluster;
         let Some(ended) = self.finished.get(cluster) else {
             return false;
         };
         let is_taken_back = self.taken_back.get(cluster).is_some_and(|at| ended < at);
-        let record = self.records.get(cluster).filter(|_| is_taken_back);
+        let frees_nothing = is_taken_back || self.follows_update(work, *ended);
+        let record = self.records.get(cluster).filter(|_| frees_nothing);
         let goes_on = record.is_some_and(|record| record.holds_slot_between(*ended, sent));
         goes_on || self.is_first_since(cluster, *ended)
     }
@@ -424,7 +426,7 @@ impl Facts {
             || upgrade.has_former_row(name)
             || upgrade.suspended.contains_key(name)
             || upgrade.kept_by_row(name, sent).is_some()
-            || upgrade.has_kept_slot(name, sent);
+            || upgrade.has_kept_slot(work, sent);
         let is_known = goes_on(upgrade, work, sent) || (is_back && self.has_begun(upgrade, work));
         is_known && (is_back || has_slot)
     }

@@ -126,6 +126,17 @@ impl Upgrade {
             self.belated.remove(&work.key());
         }
     }
+
+    /// Whether a work is that of operators which follow the update that had ended, in the same attempt. The spec of that attempt asks for
+    /// them, so that end gave no slot back, although an earlier spec without operators may have been in force then.
+    pub(in crate::oracle) fn follows_update(&self, work: &Work, ended: Duration) -> bool {
+        let end_of = |step: Step| {
+            let end = self.end(&work.cluster, step, &work.revision);
+            end.filter(|end| end.retry == work.retry)
+        };
+        let has_updated = end_of(Step::Platform).is_some_and(|end| end.first <= ended);
+        work.is_of(Step::Operators) && has_updated && end_of(Step::Operators).is_none()
+    }
 }
 
 #[cfg(test)]

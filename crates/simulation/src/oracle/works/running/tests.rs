@@ -84,3 +84,30 @@ fn a_pre_action_may_be_created_again_if_nobody_had_heard_yet_that_its_cluster_wa
     assert!(!is_excused(Step::PreAction, (10, 10), 20), "it is not back");
     assert!(!is_excused(Step::Platform, (5, 10), 20), "it would go on");
 }
+
+#[test]
+fn operators_of_the_attempt_whose_update_has_ended_follow_it_until_they_have_ended() {
+    let end = |seconds: u64| crate::oracle::facts::End {
+        first: Duration::from_secs(seconds),
+        ..crate::oracle::facts::End::default()
+    };
+    let attempt = |step: Step| ("c1".to_owned(), step, "r1".to_owned());
+    let work = |step: Step, revision: &str, retry: &str| Work {
+        step: Some(step),
+        cluster: "c1".to_owned(),
+        revision: revision.to_owned(),
+        retry: retry.to_owned(),
+        ..Work::default()
+    };
+    let mut upgrade = Upgrade::default();
+    upgrade.ends.insert(attempt(Step::Platform), end(10));
+    let ended = Duration::from_secs(10);
+    let operators = work(Step::Operators, "r1", "");
+    assert!(upgrade.follows_update(&operators, ended));
+    assert!(!upgrade.follows_update(&operators, Duration::from_secs(9)));
+    assert!(!upgrade.follows_update(&work(Step::Platform, "r1", ""), ended));
+    assert!(!upgrade.follows_update(&work(Step::Operators, "r2", ""), ended));
+    assert!(!upgrade.follows_update(&work(Step::Operators, "r1", "again"), ended));
+    upgrade.ends.insert(attempt(Step::Operators), end(20));
+    assert!(!upgrade.follows_update(&operators, ended));
+}
