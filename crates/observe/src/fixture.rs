@@ -18,6 +18,8 @@ use crate::maintenance::KnownCalendars;
 use crate::preflight::Preflights;
 use crate::selection::{self, Selected};
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 pub(crate) const OLD: &str = "2026-05-28T09:00:00Z";
 pub(crate) const NEW: &str = "2026-05-28T11:00:00Z";
@@ -186,5 +188,25 @@ impl<'a> OtherUpgrades<'a, TestRow> for &'a [TestUpgrade] {
         self.iter()
             .find(|other| *other.uid == *uid)
             .map(TestUpgrade::input)
+    }
+}
+
+/// Runs a property `cases` times by default, or `PROPTEST_CASES` times where that is set.
+pub fn holds<S: Strategy>(
+    cases: u32,
+    strategy: &S,
+    property: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
+    // The value that proptest reports when the variable is not set.
+    const UNSET: u32 = 256;
+    let asked = Config::default().cases;
+    let mut runner = TestRunner::new(Config {
+        cases: if asked == UNSET { cases } else { asked },
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    });
+    if let Err(error) = runner.run(strategy, property) {
+        panic!("{error}");
     }
 }

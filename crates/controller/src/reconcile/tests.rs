@@ -469,33 +469,6 @@ async fn a_restarted_controller_creates_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_plan_for_a_spec_that_has_changed_meanwhile_is_let_go() {
-    let hub = hub(&["c1"]);
-    hub.add_upgrade(&upgrade("u1", &["c1"]));
-    let context = &hub.context;
-    let observed = context.with(|state| {
-        let request = resolve(context, state, "u1").unwrap();
-        let (entry, now) = (&state.upgrades["u1"], request.now);
-        request.map_plan(|wanted| observe(state, entry, wanted, now))
-    });
-    let now = observed.now;
-    let checked = observed.map_plan(|observed| check(context, plan(context, observed, now), now));
-    let mut paused = upgrade("u1", &["c1"]).view();
-    paused.metadata.generation = Some(2);
-    paused.metadata.resource_version = Some("2".to_owned());
-    context.with(|state| {
-        state.apply_upgrade(paused);
-        let Task::Plan(Checked { result: Ok(_), .. }) = &checked.task else {
-            panic!("the plan keeps the rules");
-        };
-        let result = commit(state, "u1", checked, Instant::now());
-        assert!(result.jobs.is_empty());
-        let entry = &state.upgrades["u1"];
-        assert!(entry.dirty && entry.rows.all().is_empty());
-    });
-}
-
-#[tokio::test]
 async fn an_operation_that_was_carried_out_too_often_is_tried_again_after_its_wait() {
     let mut hub = hub(&["c1"]);
     hub.add_upgrade(&Given {

@@ -304,19 +304,25 @@ fn two_runs_give_the_same_order() {
     });
 }
 
+/// Adds another upgrade of the same clusters, with the same canary.
+fn add_newer(world: &mut Scenario, sequence: &EventSequence, newer: PolicyBuilder) -> usize {
+    let index = world.add_upgrade("newer", newer.build());
+    for name in &NAMES[..sequence.clusters] {
+        world.select(index, name);
+    }
+    if let Some(canary) = sequence.canary {
+        world.canary(index, NAMES[canary]);
+    }
+    index
+}
+
 #[test]
 fn rules_hold_where_two_upgrades_meet() {
     let cases = (event_sequence(14), asked(), 0..60_i64, vec(any::<bool>(), 14));
     holds(150, cases, |(sequence, newer, after, turns)| {
         let mut world = begin(&sequence, Latency::Faulty);
         world.run_until(after);
-        let index = world.add_upgrade("newer", newer.build());
-        for name in &NAMES[..sequence.clusters] {
-            world.select(index, name);
-        }
-        if let Some(canary) = sequence.canary {
-            world.canary(index, NAMES[canary]);
-        }
+        let index = add_newer(&mut world, &sequence, newer);
         for ((after, event), newer) in sequence.events.iter().zip(turns) {
             let until = world.seconds() + after;
             world.run_until(until);

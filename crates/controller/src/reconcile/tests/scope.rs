@@ -115,6 +115,38 @@ async fn failed_writes_of_a_cluster_that_an_upgrade_does_not_have_any_more_are_f
     assert_eq!(known(&hub), (0, 0), "it may be back before the next pass");
 }
 
+/// A pass of the upgrade u1 up to its commit.
+fn checked(context: &Context) -> ReconcileRequest<Checked> {
+    let observed = context.with(|state| {
+        let request = resolve(context, state, "u1").unwrap();
+        let (entry, now) = (&state.upgrades["u1"], request.now);
+        request.map_plan(|wanted| observe(state, entry, wanted, now))
+    });
+    let now = observed.now;
+    observed.map_plan(|observed| check(context, plan(context, observed, now), now))
+}
+
+#[tokio::test]
+async fn a_plan_for_a_spec_that_has_changed_meanwhile_is_let_go() {
+    let hub = hub(&["c1"]);
+    hub.add_upgrade(&upgrade("u1", &["c1"]));
+    let context = &hub.context;
+    let checked = checked(context);
+    let mut paused = upgrade("u1", &["c1"]).view();
+    paused.metadata.generation = Some(2);
+    paused.metadata.resource_version = Some("2".to_owned());
+    context.with(|state| {
+        state.apply_upgrade(paused);
+        let Task::Plan(Checked { result: Ok(_), .. }) = &checked.task else {
+            panic!("the plan keeps the rules");
+        };
+        let result = commit(state, "u1", checked, Instant::now());
+        assert!(result.jobs.is_empty());
+        let entry = &state.upgrades["u1"];
+        assert!(entry.dirty && entry.rows.all().is_empty());
+    });
+}
+
 /// The storage of the hub was replaced by an older one while a large fleet was planned, and the upgrade was listed again meanwhile.
 #[tokio::test]
 async fn a_plan_is_let_go_when_everything_was_discarded_meanwhile() {
@@ -122,13 +154,7 @@ async fn a_plan_is_let_go_when_everything_was_discarded_meanwhile() {
     hub.add_upgrade(&upgrade("u1", &["c1"]));
     let context = &hub.context;
     let invalidated = context.freshness.invalidated();
-    let observed = context.with(|state| {
-        let request = resolve(context, state, "u1").unwrap();
-        let (entry, now) = (&state.upgrades["u1"], request.now);
-        request.map_plan(|wanted| observe(state, entry, wanted, now))
-    });
-    let now = observed.now;
-    let checked = observed.map_plan(|observed| check(context, plan(context, observed, now), now));
+    let checked = checked(context);
     context.discard_all(crate::metrics::labels::WatchKind::Upgrade, 1, 2);
     hub.add_upgrade(&upgrade("u1", &["c1"]));
     let result = commit_known(context, ("u1", &invalidated), checked, Instant::now());

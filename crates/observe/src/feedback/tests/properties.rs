@@ -6,9 +6,9 @@ use api::names::APPROVER;
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
+use crate::fixture::holds;
 
 /// A condition: its status and, if it names one, its generation.
 type Told = (&'static str, Option<i64>);
@@ -172,22 +172,9 @@ fn any_status() -> impl Strategy<Value = Status> {
         })
 }
 
-fn holds(property: impl Fn(&Status) -> Result<(), TestCaseError>) {
-    const UNSET: u32 = 256;
-    let asked = Config::default().cases;
-    let mut runner = TestRunner::new(Config {
-        cases: if asked == UNSET { 1000 } else { asked },
-        failure_persistence: None,
-        ..Config::default()
-    });
-    if let Err(error) = runner.run(&any_status(), |status| property(&status)) {
-        panic!("{error}");
-    }
-}
-
 #[test]
 fn nothing_counts_as_success_that_is_of_another_generation_or_version_or_that_failed() {
-    holds(|status| {
+    holds(1000, &any_status(), |status| {
         if status.read(false, false).status == StepStatus::Succeeded {
             prop_assert!(status.may_be_done());
         }
@@ -197,7 +184,7 @@ fn nothing_counts_as_success_that_is_of_another_generation_or_version_or_that_fa
 
 #[test]
 fn neither_the_order_of_values_nor_a_deletion_changes_what_a_status_says() {
-    holds(|status| {
+    holds(1000, &any_status(), |status| {
         let reading = status.read(false, false);
         prop_assert_eq!(&status.read(false, true), &reading);
         let ending = status.read(true, false);

@@ -10,12 +10,12 @@ use api::views::Report;
 use chrono::TimeDelta;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 use rollout::is_newer;
 
 use self::events::{Event, event};
 use self::hub::{Hub, NAMES, Place, UPGRADES, VERSIONS, label};
 use super::*;
+use crate::fixture::holds;
 
 type Outcome = Result<(), TestCaseError>;
 
@@ -486,16 +486,5 @@ fn play(events: &[Event]) -> Outcome {
 
 #[test]
 fn what_is_remembered_is_true_and_the_rest_is_what_a_list_shows() {
-    const UNSET: u32 = 256;
-    let asked = Config::default().cases;
-    let mut runner = TestRunner::new(Config {
-        cases: if asked == UNSET { 300 } else { asked },
-        failure_persistence: None,
-        max_shrink_iters: 20_000,
-        ..Config::default()
-    });
-    let events = vec(event(), 0..40);
-    if let Err(error) = runner.run(&events, |events| play(&events)) {
-        panic!("{error}");
-    }
+    holds(300, &vec(event(), 0..40), |events| play(&events));
 }

@@ -3,12 +3,12 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 use rollout::WorkerPools;
 
 use super::again::at_risk;
 use super::workers::{ASKED, UPDATED, told};
 use super::*;
+use crate::fixture::holds;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -209,20 +209,10 @@ impl Asked {
     }
 }
 
-fn holds(cases: u32, property: impl Fn(&[(i64, Event)], [bool; 2], i64) -> Result<(), TestCaseError>) {
-    const UNSET: u32 = 256;
-    let asked = Config::default().cases;
-    let mut runner = TestRunner::new(Config {
-        cases: if asked == UNSET { cases } else { asked },
-        failure_persistence: None,
-        max_shrink_iters: 20_000,
-        ..Config::default()
-    });
+/// What happens, after which waits, which kind of upgrade asks, and how long nothing happens then.
+fn sequence() -> impl Strategy<Value = (Vec<(i64, Event)>, [bool; 2], i64)> {
     let wait = prop_oneof![Just(0_i64), 1..15_i64, 15..200_i64, 200..4000_i64];
-    let input = (vec((wait, event()), 0..16), any::<[bool; 2]>(), 0..4000_i64);
-    if let Err(error) = runner.run(&input, |(events, kind, later)| property(&events, kind, later)) {
-        panic!("{error}");
-    }
+    (vec((wait, event()), 0..16), any::<[bool; 2]>(), 0..4000_i64)
 }
 
 fn replay(events: &[(i64, Event)], [sets_channel, accepts]: [bool; 2]) -> (Asked, Option<DateTime<Utc>>) {
@@ -244,8 +234,8 @@ fn replay(events: &[(i64, Event)], [sets_channel, accepts]: [bool; 2]) -> (Asked
 
 #[test]
 fn nothing_changes_by_time_before_the_next_look() {
-    holds(200, |events, kind, later| {
-        let (mut asked, wake) = replay(events, kind);
+    holds(200, &sequence(), |(events, kind, later)| {
+        let (mut asked, wake) = replay(&events, kind);
         let before = asked.seen(asked.now);
         let last = wake.map_or(i64::MAX, |wake| (wake - at(0)).num_seconds() - 1);
         let then = (asked.now + later).min(last);
@@ -272,8 +262,8 @@ fn nothing_changes_by_time_before_the_next_look() {
 
 #[test]
 fn who_leads_next_takes_nothing_for_answered_that_was_not() {
-    holds(200, |events, kind, _| {
-        let (mut asked, _) = replay(events, kind);
+    holds(200, &sequence(), |(events, kind, _)| {
+        let (mut asked, _) = replay(&events, kind);
         let (says, pools) = asked.seen(asked.now);
         let distrusted_at = asked.world.preflights.distrusted_at;
         let settles = asked

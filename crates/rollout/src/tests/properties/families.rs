@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::events::{Event, NAMES, apply_event, behaviour, name_revision, of_rows, pools, step};
-use super::{asked, begin, event_sequence_of, holds, is_gated, mend, no_fault};
+use super::{add_newer, asked, begin, event_sequence_of, holds, is_gated, mend, no_fault};
 use crate::model::{OperationKind, Phase, Step};
 use crate::testing::{Latency, Scenario};
 use crate::tests::windows;
@@ -226,13 +226,7 @@ fn an_upgrade_ends_when_another_one_of_its_clusters_is_deleted() {
     holds(80, cases, |(sequence, newer, after, turns, is_older)| {
         let mut world = begin(&sequence, Latency::Faulty);
         world.run_until(after);
-        let index = world.add_upgrade("newer", newer.build());
-        for name in &NAMES[..sequence.clusters] {
-            world.select(index, name);
-        }
-        if let Some(canary) = sequence.canary {
-            world.canary(index, NAMES[canary]);
-        }
+        let index = add_newer(&mut world, &sequence, newer);
         let stays = if is_older { index } else { 0 };
         for ((after, event), is_newer) in sequence.events.iter().zip(turns) {
             let until = world.seconds() + after;

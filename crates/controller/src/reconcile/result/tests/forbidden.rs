@@ -63,24 +63,29 @@ fn what_was_forbidden_in_an_earlier_term_is_not_known_to_stay_forbidden() {
     }
 }
 
+/// The next write of the first report, however long that must wait.
+fn next_report(context: &Context) -> Write {
+    let later = Instant::now() + Duration::from_mins(10);
+    let due = with_entry(context, |entry| entry.rows.due(later).remove(0));
+    Write::Report {
+        namespace: Arc::from("ns"),
+        due: Box::new(due),
+        body: None,
+    }
+}
+
+fn is_refusal_told(context: &Context) -> bool {
+    with_entry(context, |entry| entry.rows.refusal().is_some())
+}
+
 /// Otherwise the upgrade would say that it is complete although nothing of it is stored, and failed clusters would hold their slots
 /// without a reason that anybody sees.
 #[test]
 fn a_report_that_the_hub_keeps_forbidding_is_told() {
     let context = writing();
     with_entry(&context, |entry| note(entry, "c1", record(Phase::Complete)));
-    let write = || {
-        let due = with_entry(&context, |entry| {
-            let later = Instant::now() + Duration::from_mins(10);
-            entry.rows.due(later).remove(0)
-        });
-        Write::Report {
-            namespace: Arc::from("ns"),
-            due: Box::new(due),
-            body: None,
-        }
-    };
-    let is_told = || with_entry(&context, |entry| entry.rows.refusal().is_some());
+    let write = || next_report(&context);
+    let is_told = || is_refusal_told(&context);
     let forbidden = WriteResult::Failed(WriteError::new(WriteErrorKind::Forbidden, "exceeded quota"));
     for number in 1..=6 {
         answered(&context, write(), &forbidden);
@@ -95,18 +100,8 @@ fn a_report_that_the_hub_keeps_forbidding_is_told() {
 fn a_report_that_is_forbidden_once_after_other_failures_is_not_told() {
     let context = writing();
     with_entry(&context, |entry| note(entry, "c1", record(Phase::Complete)));
-    let write = || {
-        let due = with_entry(&context, |entry| {
-            let later = Instant::now() + Duration::from_mins(10);
-            entry.rows.due(later).remove(0)
-        });
-        Write::Report {
-            namespace: Arc::from("ns"),
-            due: Box::new(due),
-            body: None,
-        }
-    };
-    let is_told = || with_entry(&context, |entry| entry.rows.refusal().is_some());
+    let write = || next_report(&context);
+    let is_told = || is_refusal_told(&context);
     let failed = |kind| WriteResult::Failed(WriteError::new(kind, "no"));
     for _ in 0..9 {
         answered(&context, write(), &failed(WriteErrorKind::Unavailable));
